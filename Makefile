@@ -1,0 +1,75 @@
+# `make test` on a machine with git, make and a Python sets up all the rest. What is set up once
+# is not looked at again until pyproject.toml changes: a second run needs no network.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+# Names what was installed, and where: a moved clone has to be installed anew.
+STAMP := $(VENV)/.installed-$(firstword $(shell { pwd; cat pyproject.toml; } | cksum))
+
+# The first Python that is new enough. Say PYTHON=... to choose another.
+CANDIDATES := python3 python3.13 python3.12 python3.11
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON = $(shell for each in $(CANDIDATES); do \
+	if "$$each" -c '$(NEW_ENOUGH)' 2>/dev/null; then echo "$$each"; break; fi; done)
+
+# Otherwise pyright asks the network on every run whether there is a newer one.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
+
+.PHONY: test
+test: $(STAMP) ## Set up all that is needed and run every test
+	$(RUN) tools/system_packages.py
+	$(RUN) -m pytest
+
+.PHONY: check
+check: $(STAMP) ## Format, lint, types, generated files, import direction, docs
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) tools/generate_sync.py --check
+	$(RUN) -m mypy
+	$(RUN) -m pyright tests/typing/api_types.py
+	$(RUN) -m pytest -q tests/test_architecture.py $(wildcard tests/docs)
+
+.PHONY: demo
+demo: $(STAMP) ## Show what a lock does
+	$(VENV)/bin/holdfast demo
+
+.PHONY: bench
+bench: $(STAMP) ## Measure against the peers, side by side
+	$(RUN) -m bench
+
+.PHONY: format
+format: $(STAMP) ## Format the code and sort its imports
+	$(RUN) -m ruff check --select I --fix --quiet .
+	$(RUN) -m ruff format .
+
+.PHONY: generate
+generate: $(STAMP) ## Write the sync flavour from the async source
+	$(RUN) tools/generate_sync.py
+
+.PHONY: wheel
+wheel: $(STAMP) ## Build the wheel into dist/, without a network
+	$(RUN) -m build --no-isolation --wheel
+
+.PHONY: clean
+clean: ## Delete all that was made here, the environment too
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP):
+	@test -n "$(PYTHON)" && "$(PYTHON)" -c '$(NEW_ENOUGH)' || { \
+		echo "Holdfast needs Python 3.11 or newer, and found none: install one, or say PYTHON=..." >&2; \
+		exit 1; }
+	"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || "$(PYTHON)" tools/system_packages.py \
+		--install "$$("$(PYTHON)" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
+	$(RUN) -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear $(VENV)
+	$(RUN) -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
+	rm -f $(VENV)/.installed-*
+	touch $@

@@ -1,0 +1,87 @@
+"""The port to one store: what every backend answers, and nothing of how."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from holdfast.model import (
+        Capabilities,
+        Claim,
+        Finding,
+        Grant,
+        Held,
+        Holder,
+        Inspection,
+        Renewal,
+    )
+
+
+class AsyncBackend(Protocol):
+    """The verbs of a store. `deadline` is on the client's clock: give up then.
+
+    A verb that gives up, or fails, says what it knows: BackendUnavailable when nothing
+    was done, OutcomeUnknown when a request was sent and not answered. Driver errors never
+    escape as they are.
+    """
+
+    capabilities: Capabilities
+    min_ttl: float
+    location: str
+    """Where the store is, for people; no password in it."""
+
+    async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+        """Grant, or say who holds it. Idempotent per claim.
+
+        A repeat keeps the place in line, or, if the claim holds, sets its deadline anew in
+        the same atomic step. A claim that was withdrawn with a tombstone gets nothing.
+        """
+        ...
+
+    async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
+        """Answer one Renewal per grant, in one round trip where the store can.
+
+        Never resurrects an expired lease and never takes a new token.
+        """
+        ...
+
+    async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
+        """End the hold and admit the next; true iff it was still ours."""
+        ...
+
+    async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
+        """Make sure that the claim neither holds nor waits; any number of times.
+
+        With a tombstone also against its own late request: one was not answered.
+        """
+        ...
+
+    async def wait(self, claim: Claim, *, deadline: float) -> None:
+        """Return when asking again may help; may return early, late or for no reason."""
+        ...
+
+    async def inspect(self, name: str, *, deadline: float) -> Inspection:
+        """Tell of one name; read-only, may be stale."""
+        ...
+
+    def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
+        """Tell of every name in use with this prefix, in byte order."""
+        ...
+
+    async def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
+        """End whatever holds the name; the next token is still larger."""
+        ...
+
+    async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
+        """Tell what this deployment can promise, read from the store's own settings."""
+        ...
+
+    async def disown(self, client: str, *, deadline: float) -> None:
+        """Leave what the client holds to its ttl, although the client goes away."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of every connection, thread and file; opened again when used again."""
+        ...

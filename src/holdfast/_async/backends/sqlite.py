@@ -1,0 +1,127 @@
+"""`sqlite://`: the embedded default, for many processes of one machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.core.naming import checked_namespace
+from holdfast.embedded.database import Database
+from holdfast.errors import ConfigurationError
+from holdfast.model import Capabilities, TokenQuality
+from holdfast.runtime import aio as runtime
+from holdfast.runtime import forking
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from holdfast.model import Claim, Finding, Grant, Held, Holder, Inspection, Renewal
+    from holdfast.runtime.clock import Clock
+
+GLANCE = 0.3
+"""How often a waiter looks whether those in front of it are alive; no statement is run."""
+
+
+class AsyncSqliteBackend:
+    """A file that all processes of this machine may open."""
+
+    capabilities = Capabilities(
+        fair=True,
+        shared=True,
+        push_wakeup=True,
+        explicit_owner=True,
+        lock_delay=True,
+        token_quality=TokenQuality.BEST_EFFORT,
+        ends_by="ttl",
+    )
+    min_ttl = 0.05
+    options = frozenset({"synchronous"})
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        clock: Clock,
+        namespace: str = "holdfast",
+        create_directory: bool = False,
+        synchronous: str = "normal",
+    ) -> None:
+        if synchronous not in ("normal", "full"):
+            raise ConfigurationError(f"synchronous={synchronous!r}: normal or full is accepted")
+        self.location = str(path)
+        self._clock = clock
+        self._worker = runtime.Worker("holdfast-sqlite")
+        self._database = Database(
+            path,
+            namespace=checked_namespace(namespace),
+            clock=clock,
+            create=create_directory,
+            synchronous=synchronous,
+        )
+        forking.forget_in_child(self)
+
+    async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+        """See the protocol."""
+        return await self._worker.run(self._database.try_acquire, claim, deadline=deadline)
+
+    async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
+        """See the protocol."""
+        return await self._worker.run(self._database.renew, grants, deadline=deadline)
+
+    async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
+        """See the protocol."""
+        return await self._worker.run(
+            self._database.release, grant, deadline=deadline, tombstone=tombstone
+        )
+
+    async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
+        """See the protocol."""
+        await self._worker.run(
+            self._database.withdraw, claim, deadline=deadline, tombstone=tombstone
+        )
+
+    async def wait(self, claim: Claim, *, deadline: float) -> None:
+        """See the protocol."""
+        database, clock = self._database, self._clock
+        bell = database.bells.socket_of(claim.id)
+        if bell is None:
+            return
+        # Asking again at the deadline, at most a window away, is also the safety net for a
+        # ring that was lost.
+        while (now := clock.now()) < deadline:
+            glance = min(deadline, now + GLANCE)
+            if await runtime.readable(bell, deadline=glance, clock=clock):
+                if database.bells.was_rung(claim.id):
+                    return
+            elif database.is_anyone_gone(claim.id):
+                return
+
+    async def inspect(self, name: str, *, deadline: float) -> Inspection:
+        """See the protocol."""
+        return await self._worker.run(self._database.inspect, name, deadline=deadline)
+
+    async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
+        """See the protocol."""
+        for one in await self._worker.run(self._database.survey, prefix, deadline=deadline):
+            yield one
+
+    async def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
+        """See the protocol."""
+        return await self._worker.run(self._database.break_, name, deadline=deadline)
+
+    async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
+        """See the protocol."""
+        return await self._worker.run(self._database.diagnose, deadline=deadline)
+
+    async def disown(self, client: str, *, deadline: float) -> None:
+        """See the protocol."""
+        await self._worker.run(self._database.disown, client, deadline=deadline)
+
+    async def aclose(self) -> None:
+        """See the protocol."""
+        await self._worker.run(self._database.close)
+        await self._worker.stop()
+
+    def after_fork_in_child(self) -> None:
+        """Let the child begin with nothing of the parent's."""
+        self._worker.after_fork_in_child()

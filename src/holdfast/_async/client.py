@@ -1,0 +1,250 @@
+"""What the locks of one client share: the backend, the identity, the holds, the watchdog."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+from holdfast._async.watchdog import AsyncWatchdog
+from holdfast.errors import BackendError, LocksClosed, OutcomeUnknown
+from holdfast.model import AtRisk, Claim, Event, Lost, Owner, Released
+from holdfast.runtime import aio as runtime
+from holdfast.runtime import forking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast._async.backend import AsyncBackend
+    from holdfast._async.hold import AsyncHold
+    from holdfast.options import LockOptions
+    from holdfast.runtime.clock import Clock
+
+
+class AsyncClient:
+    """The inside of an AsyncLocks; kept alive by its locks and leases."""
+
+    def __init__(
+        self,
+        backend: AsyncBackend,
+        *,
+        clock: Clock,
+        label: str | None,
+        request_timeout: float,
+        on_event: Callable[[Event], None] | None,
+    ) -> None:
+        self.backend = backend
+        self.clock = clock
+        self.request_timeout = request_timeout
+        self.logger = logging.getLogger("holdfast")
+        self.home = runtime.Home()
+        self.state = runtime.StateLock()
+        self.watchdog = AsyncWatchdog(self)
+        self._on_event = on_event
+        self._label = label or ""
+        self._holds: dict[str, list[AsyncHold]] = {}
+        self._is_closed = False
+        self._is_shut = False
+        self._introduce()
+        forking.forget_in_child(self)
+        runtime.close_at_exit(self)
+
+    def _introduce(self) -> None:
+        self.id = new_id()
+        self._owner = Owner(host=socket.gethostname(), pid=os.getpid(), label=self._label)
+        self.owner_text = str(self._owner)
+
+    # -- every public call -------------------------------------------------------------
+
+    def enter(self) -> None:
+        """Refuse a closed client or a second loop, and tell of what was lost meanwhile."""
+        if self._is_closed:
+            raise LocksClosed("this client was closed; make a new one")
+        self.home.check()
+        self.watchdog.notice()
+
+    def request_deadline(self) -> float:
+        """Return when a request that is sent now is given up."""
+        return self.clock.now() + self.request_timeout
+
+    # -- claims and holds --------------------------------------------------------------
+
+    def new_claim(
+        self,
+        name: str,
+        *,
+        weight: int,
+        capacity: int,
+        options: LockOptions,
+        context: runtime.Context,
+        queues: bool,
+    ) -> Claim:
+        """Return a claim that no other has ever made."""
+        return Claim(
+            new_id(),
+            name,
+            self.id,
+            self._owner.text_for(runtime.context_name(context)),
+            weight,
+            capacity,
+            options.ttl,
+            options.owner,
+            options.lock_delay,
+            options.min_hold,
+            queues,
+        )
+
+    def add(self, hold: AsyncHold) -> None:
+        """Know the hold from now on."""
+        with self.state:
+            self._holds.setdefault(hold.grant.claim.name, []).append(hold)
+        self.watchdog.watch(hold)
+
+    def remove(self, hold: AsyncHold) -> None:
+        """Forget the hold."""
+        self.watchdog.unwatch(hold)
+        name = hold.grant.claim.name
+        with self.state:
+            holds = self._holds.get(name)
+            if holds is not None and hold in holds:
+                holds.remove(hold)
+                if not holds:
+                    del self._holds[name]
+
+    def hold_of(self, context: runtime.Context, name: str) -> AsyncHold | None:
+        """Return the hold of a thread or task on a name: what it would re-enter."""
+        with self.state:
+            for hold in self._holds.get(name, ()):
+                if hold.context() is context and hold.grant.claim.party is None:
+                    return hold
+        return None
+
+    def names_held_by(self, context: runtime.Context) -> list[str]:
+        """Return the names that a thread or task holds."""
+        with self.state:
+            return [
+                name
+                for name, holds in self._holds.items()
+                if any(hold.context() is context for hold in holds)
+            ]
+
+    async def end(self, hold: AsyncHold) -> None:
+        """Release a hold; raise LeaseLost if it was over before."""
+        # What was sent while trusted is clean whatever a repeat answers: the first
+        # request may have been the one that freed it.
+        was_sent_before = hold.release_sent
+        was_trusted = was_sent_before or hold.is_trusted(self.clock.now())
+        self.remove(hold)
+        if self._is_shut or hold.lost.reason == "forked":
+            raise hold.error()
+        hold.release_sent = was_trusted
+        try:
+            was_ours = await self.backend.release(
+                hold.grant, deadline=self.request_deadline(), tombstone=hold.needs_tombstone
+            )
+        except (BackendError, OutcomeUnknown) as error:
+            hold.needs_tombstone = True
+            self.watchdog.withdraw_later(hold.grant.claim)
+            if not was_trusted:
+                hold.lose("expired")
+                raise hold.error() from error
+            error.about(hold.grant.claim.name)
+            raise
+        if not was_trusted:
+            hold.lose("expired")
+            raise hold.error()
+        if not was_ours and not was_sent_before:
+            hold.lose("taken")
+            raise hold.error()
+        hold.is_over = True
+        claim = hold.grant.claim
+        held = self.clock.now() - hold.since
+        self.emit(Released(claim.name, hold.grant.token, self.owner_text, held))
+        self.watchdog.notice()
+
+    # -- telling -----------------------------------------------------------------------
+
+    def emit(self, event: Event) -> None:
+        """Tell the log and the caller's hook."""
+        level = logging.WARNING if isinstance(event, Lost | AtRisk) else logging.DEBUG
+        if self.logger.isEnabledFor(level):
+            fields = {one: getattr(event, one) for one in event.__dataclass_fields__}
+            self.logger.log(
+                level,
+                "%s %r token=%s",
+                type(event).__name__,
+                event.name,
+                event.token,
+                extra={"holdfast": {"event": type(event).__name__, **fields}},
+            )
+        if self._on_event is not None:
+            self.guarded(self._on_event, event)
+
+    def guarded(self, hook: Callable[[Any], object], argument: object) -> None:
+        """Call a hook of the application; its failure never harms a lease."""
+        try:
+            hook(argument)
+        except Exception:
+            self.logger.exception("a hook of the application failed: %r", hook)
+
+    # -- closing -----------------------------------------------------------------------
+
+    async def aclose(self) -> None:
+        """Tell every lease that it is lost, then let go of everything."""
+        with self.state:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            holds = [hold for holds in self._holds.values() for hold in holds]
+        for hold in holds:
+            hold.lose("closed")
+        deadline = self.request_deadline()
+        for hold in holds:
+            for block in list(hold.blocks):
+                await block.finished(deadline=deadline, clock=self.clock)
+        for hold in holds:
+            await self._release_at_close(hold)
+        with self.state:
+            are_left = bool(self._holds)
+        try:
+            if are_left:
+                await self.backend.disown(self.id, deadline=self.request_deadline())
+            await self.watchdog.stop()
+        except (BackendError, OutcomeUnknown) as error:
+            # Closing goes on without the store; what we held there ends by its ttl.
+            self.logger.debug("closing without the store: %s", error)
+        self._is_shut = True
+        await self.backend.aclose()
+
+    async def _release_at_close(self, hold: AsyncHold) -> None:
+        # Not under the feet of a block that still runs, nor of another thread that
+        # holds a lease without one: those run out by themselves.
+        owner = hold.context()
+        may_be_used = not runtime.Block.can_interrupt and owner not in (None, runtime.context())
+        if hold.blocks or may_be_used or hold.is_over:
+            return
+        self.remove(hold)
+        try:
+            await self.backend.release(
+                hold.grant, deadline=self.request_deadline(), tombstone=hold.needs_tombstone
+            )
+        except (BackendError, OutcomeUnknown) as error:
+            # Told as lost already, and it ends by its ttl.
+            self.logger.debug("release at close not answered: %s", error)
+
+    def after_fork_in_child(self) -> None:
+        """Hold nothing, and be somebody else."""
+        holds = [hold for holds in self._holds.values() for hold in holds]
+        self.state = runtime.StateLock()
+        self._holds = {}
+        self.watchdog.after_fork_in_child()
+        self.home = runtime.Home()
+        for hold in holds:
+            hold.lost.set("forked")
+        self._introduce()
+
+
+def new_id() -> str:
+    """Return 128 random bits, drawn now: a generator's state is copied by fork."""
+    return os.urandom(16).hex()

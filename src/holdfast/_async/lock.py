@@ -1,0 +1,207 @@
+"""A lock by name: cheap, shareable, a context manager and a decorator."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from holdfast._async.acquiring import AsyncAcquisition, Refused
+from holdfast._async.lease import AsyncLease
+from holdfast.core.naming import checked_name
+from holdfast.errors import AcquireTimeout, ConfigurationError, NotOwner, WouldDeadlock
+from holdfast.options import UNSET, LockOptions, Unset, checked_timeout, checked_ttl
+from holdfast.runtime import aio as runtime
+
+if TYPE_CHECKING:
+    import weakref
+    from collections.abc import Awaitable, Callable, Coroutine
+    from types import TracebackType
+
+    from holdfast._async.client import AsyncClient
+    from holdfast._async.hold import AsyncHold
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class AsyncLock:
+    """At most one holder at a time, as far as the backend can promise.
+
+    One object may be shared by threads and tasks. The same thread or task that asks again
+    while it holds gets a further handle on the same hold, without asking the store.
+    """
+
+    weight = 1
+    capacity = 1
+
+    def __init__(self, client: AsyncClient, name: str, options: LockOptions) -> None:
+        self.name = checked_name(name)
+        self.options = options
+        self._client = client
+        # In the order of acquiring; keeping them here keeps a lease alive that the caller
+        # of `acquire` did not store but means to end by `release`.
+        self._leases: dict[AsyncLease, weakref.ref[runtime.Context]] = {}
+        self._entered: list[AsyncLease] = []
+        capabilities = client.backend.capabilities
+        checked_ttl(options.ttl, minimum=client.backend.min_ttl)
+        if options.owner is not None and not capabilities.explicit_owner:
+            raise ConfigurationError("this backend has no explicit owners (owner=)")
+        if options.lock_delay and not capabilities.lock_delay:
+            raise ConfigurationError("this backend has no lock_delay")
+
+    # -- the verbs ---------------------------------------------------------------------
+
+    async def acquire(self, *, timeout: float | Unset | None = UNSET) -> AsyncLease:
+        """Return a lease, or raise AcquireTimeout: None waits for ever, 0 tries once.
+
+        The time counts for waiting in line; a store that does not answer may take one
+        request timeout more.
+        """
+        seconds = self.options.timeout if timeout is UNSET else checked_timeout(timeout)
+        answer = await self._acquire(seconds)
+        if isinstance(answer, AsyncLease):
+            return answer
+        raise AcquireTimeout(
+            _sentence(self.name, answer),
+            name=self.name,
+            waited=answer.waited,
+            holders=answer.held.holders,
+            place=answer.held.place,
+        )
+
+    async def try_acquire(self) -> AsyncLease | None:
+        """Return a lease, or None when somebody else holds it; joins no line."""
+        answer = await self._acquire(0.0)
+        return answer if isinstance(answer, AsyncLease) else None
+
+    async def release(self) -> None:
+        """End the innermost lease that this thread or task has of this lock object."""
+        context = runtime.context()
+        with self._client.state:
+            mine = [lease for lease, owner in self._leases.items() if owner() is context]
+        if not mine:
+            raise NotOwner(
+                f"{self.name!r} is not held through this object by the one who releases it",
+                name=self.name,
+            )
+        await mine[-1].release()
+
+    async def locked(self) -> bool:
+        """Whether anybody holds the name; the answer may be old when it arrives."""
+        self._client.enter()
+        deadline = self._client.request_deadline()
+        inspection = await self._client.backend.inspect(self.name, deadline=deadline)
+        return bool(inspection.holders)
+
+    def forget(self, lease: AsyncLease) -> None:
+        """Drop a lease that was released."""
+        with self._client.state:
+            self._leases.pop(lease, None)
+
+    async def _acquire(self, timeout: float | None) -> AsyncLease | Refused:
+        client = self._client
+        client.enter()
+        hold = self._hold_to_reenter(runtime.context())
+        if hold is None:
+            answer = await AsyncAcquisition(client, self, timeout=timeout).run()
+            client.watchdog.notice()
+            if isinstance(answer, Refused):
+                return answer
+            hold = answer
+        with client.state:
+            lease = AsyncLease(hold, self)
+            self._leases[lease] = hold.context
+        return lease
+
+    # -- re-entry ----------------------------------------------------------------------
+
+    def _hold_to_reenter(self, context: runtime.Context) -> AsyncHold | None:
+        if self.options.owner is not None:
+            return None  # the store knows what an explicit owner holds
+        hold = self._client.hold_of(context, self.name)
+        if hold is None:
+            return None
+        if not self.options.reentrant:
+            raise WouldDeadlock(
+                f"{self.name!r} is held by this very thread or task, and reentrant=False",
+                name=self.name,
+            )
+        if hold.grant.claim.capacity != self.capacity:
+            return None  # the store refuses it, naming both
+        if hold.grant.claim.weight < self.weight:
+            raise WouldDeadlock(
+                f"{self.name!r} is held for reading by the one who asks to write; "
+                "release the read lease first",
+                name=self.name,
+            )
+        if not hold.is_trusted(self._client.clock.now()):
+            hold.lose("expired")
+            raise hold.error()
+        return hold
+
+    # -- `with` and decorator ----------------------------------------------------------
+
+    async def __aenter__(self) -> AsyncLease:
+        lease = await self.acquire()
+        await lease.__aenter__()
+        with self._client.state:
+            self._entered.append(lease)
+        return lease
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._lease_to_leave().__aexit__(kind, error, trace)
+
+    def _lease_to_leave(self) -> AsyncLease:
+        # The innermost that the leaver itself entered; a block may also be left by
+        # another thread or task than entered it (a fixture, an exit stack).
+        context = runtime.context()
+        with self._client.state:
+            mine = [one for one in self._entered if self._leases.get(one, _nobody)() is context]
+            lease = (mine or self._entered)[-1]
+            self._entered.remove(lease)
+        return lease
+
+    def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+        """Decorate a function that runs only while it holds the lock."""
+        refuse_other_flavour(function)
+
+        @functools.wraps(function)
+        async def locked(*args: P.args, **kwargs: P.kwargs) -> R:
+            async with await self.acquire():
+                return await function(*args, **kwargs)
+
+        return locked
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} at {self._client.backend.location}>"
+
+
+def refuse_other_flavour(function: Callable[..., Any]) -> None:
+    """Raise if the function cannot be decorated by a lock of this flavour."""
+    if not runtime.is_flavoured(function):
+        name = getattr(function, "__qualname__", repr(function))
+        raise ConfigurationError(
+            f"{name} is {runtime.OTHER_FLAVOUR}, and this is the {runtime.FLAVOUR} flavour; "
+            f"decorate it with a lock of {runtime.OTHER_CLIENT}"
+        )
+
+
+def _sentence(name: str, refused: Refused) -> str:
+    held, waited = refused.held, refused.waited
+    text = f"{name!r} not acquired in {waited:.1f} s" if waited >= 0.05 else f"{name!r} is held"  # noqa: PLR2004
+    if held.holders:
+        first = held.holders[0]
+        more = f" and {len(held.holders) - 1} more" if len(held.holders) > 1 else ""
+        text += f": by {first.owner} for {first.age:.1f} s, token {first.token}{more}"
+    if held.place is not None:
+        text += f"; number {held.place} in line"
+    return text
+
+
+def _nobody() -> None:
+    return None

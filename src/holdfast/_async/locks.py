@@ -1,0 +1,245 @@
+"""The client: where locks come from."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
+
+from holdfast._async.client import AsyncClient
+from holdfast._async.lock import AsyncLock, refuse_other_flavour
+from holdfast._async.many import AsyncAllOf
+from holdfast._async.rwlock import AsyncRWLock
+from holdfast._async.semaphore import AsyncSemaphore
+from holdfast.core.naming import checked_name, name_for_call
+from holdfast.errors import NotAcquired
+from holdfast.options import (
+    DEFAULT_REQUEST_TIMEOUT,
+    DEFAULT_TTL,
+    LockKeywords,
+    LockOptions,
+    checked_if_held,
+    checked_keywords,
+    checked_request_timeout,
+    checked_ttl,
+)
+from holdfast.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+    from types import TracebackType
+    from typing import Literal
+
+    from holdfast._async.backend import AsyncBackend
+    from holdfast.model import Capabilities, Event, Finding, Holder, Inspection
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class AsyncLocks:
+    """A client of one store; locks come from it.
+
+    Nothing is connected before the first use. It belongs to one event loop: another one
+    needs a client of its own. Close it, or use it in `async with`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        namespace: str = "holdfast",
+        ttl: float = DEFAULT_TTL,
+        label: str | None = None,
+        request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
+        on_event: Callable[[Event], None] | None = None,
+        clock: Clock | None = None,
+        **backend_options: object,
+    ) -> None:
+        from holdfast import urls  # late: only urls knows the backends
+
+        clock = Clock() if clock is None else clock
+        backend = urls.open_backend(
+            url, flavour="_async", namespace=namespace, clock=clock, options=backend_options
+        )
+        self._set_up(
+            backend,
+            clock=clock,
+            ttl=ttl,
+            label=label,
+            request_timeout=request_timeout,
+            on_event=on_event,
+        )
+
+    @classmethod
+    def from_backend(
+        cls,
+        backend: AsyncBackend,
+        *,
+        ttl: float = DEFAULT_TTL,
+        label: str | None = None,
+        request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
+        on_event: Callable[[Event], None] | None = None,
+        clock: Clock | None = None,
+    ) -> Self:
+        """Return a client of a backend that was made by hand: third parties, tests."""
+        self = cls.__new__(cls)
+        clock = Clock() if clock is None else clock
+        self._set_up(
+            backend,
+            clock=clock,
+            ttl=ttl,
+            label=label,
+            request_timeout=request_timeout,
+            on_event=on_event,
+        )
+        return self
+
+    def _set_up(
+        self,
+        backend: AsyncBackend,
+        *,
+        clock: Clock,
+        ttl: float,
+        label: str | None,
+        request_timeout: float,
+        on_event: Callable[[Event], None] | None,
+    ) -> None:
+        self._client = AsyncClient(
+            backend,
+            clock=clock,
+            label=label,
+            request_timeout=checked_request_timeout(request_timeout),
+            on_event=on_event,
+        )
+        self._defaults = LockOptions(ttl=checked_ttl(ttl, minimum=backend.min_ttl))
+
+    # -- locks -------------------------------------------------------------------------
+
+    def lock(self, name: str, **options: Unpack[LockKeywords]) -> AsyncLock:
+        """Return a lock by name.
+
+        Options: ttl, timeout, renew, reentrant, owner, max_hold, min_hold, lock_delay,
+        on_lost.
+        """
+        return AsyncLock(self._client, name, self._options(options))
+
+    def rwlock(self, name: str, **options: Unpack[LockKeywords]) -> AsyncRWLock:
+        """Return a read-write lock by name: `.read()` and `.write()` are locks."""
+        return AsyncRWLock(self._client, name, self._options(options))
+
+    def semaphore(
+        self, name: str, *, capacity: int, permits: int = 1, **options: Unpack[LockKeywords]
+    ) -> AsyncSemaphore:
+        """Return a semaphore by name: each acquire takes `permits` of the capacity."""
+        return AsyncSemaphore(
+            self._client, name, self._options(options), capacity=capacity, permits=permits
+        )
+
+    def all(self, *names: str, **options: Unpack[LockKeywords]) -> AsyncAllOf:
+        """Return what holds all of the names or none."""
+        return AsyncAllOf(self._client, names, self._options(options))
+
+    def locked(
+        self,
+        name: str | Callable[..., str],
+        *,
+        if_held: Literal["wait", "skip", "raise"] = "wait",
+        **options: Unpack[LockKeywords],
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R | None]]]:
+        """Decorate a function so that it runs under a lock named after its arguments.
+
+        `"order:{order_id}"` is filled from the call. When the name is held, the call
+        waits, returns None without running (skip), or raises NotAcquired (raise).
+        """
+        checked_if_held(if_held)
+        lock_options = self._options(options)
+
+        def decorate(
+            function: Callable[P, Awaitable[R]],
+        ) -> Callable[P, Coroutine[Any, Any, R | None]]:
+            refuse_other_flavour(function)
+            name_for = name_for_call(name, function)
+
+            @functools.wraps(function)
+            async def locked(*args: P.args, **kwargs: P.kwargs) -> R | None:
+                lock = AsyncLock(self._client, name_for(*args, **kwargs), lock_options)
+                try:
+                    lease = await (lock.acquire() if if_held == "wait" else lock.acquire(timeout=0))
+                except NotAcquired:
+                    if if_held == "skip":
+                        return None
+                    raise
+                async with lease:
+                    return await function(*args, **kwargs)
+
+            return locked
+
+        return decorate
+
+    def _options(self, given: LockKeywords) -> LockOptions:
+        if not given:
+            return self._defaults
+        checked_keywords(given, accepted=LockOptions.__dataclass_fields__, what="a lock")
+        if given.get("ttl") is None:
+            return LockOptions(**{**given, "ttl": self._defaults.ttl})  # type: ignore[arg-type]
+        return LockOptions(**given)  # type: ignore[arg-type]
+
+    # -- for operators -----------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the backend declares."""
+        return self._client.backend.capabilities
+
+    @property
+    def location(self) -> str:
+        """Where the store is, for people: no password in it."""
+        return self._client.backend.location
+
+    async def inspect(self, name: str) -> Inspection:
+        """Return who holds a name and who waits for it; it may be old when it arrives."""
+        self._client.enter()
+        deadline = self._client.request_deadline()
+        return await self._client.backend.inspect(checked_name(name), deadline=deadline)
+
+    async def survey(self, prefix: str = "") -> AsyncIterator[Inspection]:
+        """Yield every name in use that starts with the prefix, in byte order."""
+        self._client.enter()
+        deadline = self._client.request_deadline()
+        async for one in self._client.backend.survey(prefix, deadline=deadline):
+            yield one
+
+    async def break_(self, name: str) -> tuple[Holder, ...]:
+        """End the leases of others on a name, and return whose they were.
+
+        A broken holder runs on until its next renewal: only the token stops it sooner.
+        """
+        self._client.enter()
+        deadline = self._client.request_deadline()
+        return await self._client.backend.break_(checked_name(name), deadline=deadline)
+
+    async def diagnose(self) -> tuple[Finding, ...]:
+        """Return what this deployment can promise and what not."""
+        self._client.enter()
+        deadline = self._client.request_deadline()
+        return tuple(await self._client.backend.diagnose(deadline=deadline))
+
+    # -- closing -----------------------------------------------------------------------
+
+    async def aclose(self) -> None:
+        """Tell every lease that it is lost, release what nobody uses, let go of the store."""
+        await self._client.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.location}>"

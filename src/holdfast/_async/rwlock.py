@@ -1,0 +1,54 @@
+"""A read-write lock: many readers or one writer, in order of arrival."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast._async.lock import AsyncLock
+from holdfast.core.naming import checked_name
+from holdfast.errors import ConfigurationError
+from holdfast.model import ALL
+
+if TYPE_CHECKING:
+    from holdfast._async.client import AsyncClient
+    from holdfast.options import LockOptions
+
+
+class _ReadLock(AsyncLock):
+    weight = 1
+    capacity = ALL
+
+
+class _WriteLock(AsyncLock):
+    weight = ALL
+    capacity = ALL
+
+
+class AsyncRWLock:
+    """Readers share, a writer is alone; neither can starve the other.
+
+    A writer may read (it re-enters its own hold). A reader that asks to write would wait
+    for itself, and is refused with WouldDeadlock.
+    """
+
+    def __init__(self, client: AsyncClient, name: str, options: LockOptions) -> None:
+        self.name = checked_name(name)
+        if not client.backend.capabilities.shared:
+            raise ConfigurationError(
+                "this backend has no shared holds: it offers lock(), not rwlock()"
+            )
+        if options.owner is not None:
+            raise ConfigurationError("owner= belongs to lock(); a read-write lock has none")
+        self._read = _ReadLock(client, name, options)
+        self._write = _WriteLock(client, name, options)
+
+    def read(self) -> AsyncLock:
+        """Return the lock that readers share. Its token numbers readers, and fences nothing."""
+        return self._read
+
+    def write(self) -> AsyncLock:
+        """Return the lock of the one writer."""
+        return self._write
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"

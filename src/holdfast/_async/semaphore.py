@@ -1,0 +1,39 @@
+"""A semaphore: at most `capacity` permits out at a time, in order of arrival."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast._async.lock import AsyncLock
+from holdfast.errors import ConfigurationError
+from holdfast.options import LockOptions, checked_capacity, checked_permits
+
+if TYPE_CHECKING:
+    from holdfast._async.client import AsyncClient
+    from holdfast._async.hold import AsyncHold
+    from holdfast.runtime import aio as runtime
+
+
+class AsyncSemaphore(AsyncLock):
+    """Each acquire takes `permits` of the capacity; it is never re-entrant.
+
+    All users of one name must say the same capacity; another one is refused while the
+    name is in use.
+    """
+
+    def __init__(
+        self, client: AsyncClient, name: str, options: LockOptions, *, capacity: int, permits: int
+    ) -> None:
+        self.capacity = checked_capacity(capacity)
+        self.weight = checked_permits(permits, capacity=capacity)
+        if not client.backend.capabilities.shared:
+            raise ConfigurationError(
+                "this backend has no shared holds: it offers lock(), not semaphore()"
+            )
+        if options.owner is not None:
+            raise ConfigurationError("owner= belongs to lock(); a semaphore has none")
+        super().__init__(client, name, options)
+
+    def _hold_to_reenter(self, context: runtime.Context) -> AsyncHold | None:
+        del context
+        return None

@@ -1,0 +1,241 @@
+# Generated from src/holdfast/_async/acquiring.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""How a claim becomes a hold: try, stand in line, wait to be rung, try again."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast._sync.hold import Hold
+from holdfast.core.backoff import delay, spread
+from holdfast.core.tokens import LIMIT
+from holdfast.core.trust import trusted_until
+from holdfast.errors import (
+    BackendError,
+    BackendMisbehaved,
+    BackendUnavailable,
+    LockError,
+    OutcomeUnknown,
+)
+from holdfast.model import Acquired, Grant, Held
+from holdfast.runtime import threads as runtime
+
+if TYPE_CHECKING:
+    from holdfast._sync.client import Client
+    from holdfast._sync.lock import Lock
+    from holdfast.model import Claim
+
+NEVER = float("inf")
+LOOK_AGAIN = 30.0
+"""A waiter asks again after so long even if the store cannot say when it may help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The time was up: what the store last said, and how long we waited."""
+
+    held: Held
+    waited: float
+
+
+class Acquisition:
+    """One call of acquire, from the first request to the hold or to leaving nothing behind."""
+
+    def __init__(self, client: Client, lock: Lock, *, timeout: float | None) -> None:
+        self._client = client
+        self._lock = lock
+        self._context = runtime.context()
+        self._started = client.clock.now()
+        self._deadline = NEVER if timeout is None else self._started + timeout
+        self._queues = timeout is None or timeout > 0
+        self._claim = self._new_claim()
+        self._may_be_known = False
+        self._is_unanswered = False
+        self._failures = 0
+        self._answered_at: float | None = None
+        self._held = Held(())
+
+    def run(self) -> Hold | Refused:
+        """Return the hold, or that the time was up; whatever else happens is raised.
+
+        Unless it returns a hold, the claim neither holds nor waits afterwards, or its
+        withdrawal goes on in the background.
+        """
+        try:
+            hold = self._stand_in_line()
+        except OutcomeUnknown as error:
+            error.claim = self._claim.id
+            if runtime.shield(self._withdraw()):
+                # Answered now: nothing was acquired, and nothing is left behind.
+                raise BackendUnavailable(
+                    f"the store did not answer for {self._lock.name!r} in time; "
+                    "the claim was withdrawn, so it can be tried again",
+                    name=self._lock.name,
+                ) from error
+            error.about(self._lock.name)
+            raise
+        except BaseException:
+            if self._may_be_known:
+                runtime.shield(self._withdraw())
+            raise
+        if hold is None and self._queues and not runtime.shield(self._withdraw()):
+            raise OutcomeUnknown(
+                f"the store did not answer the withdrawal of our claim to {self._lock.name!r}; "
+                "it goes on in the background",
+                name=self._lock.name,
+                claim=self._claim.id,
+            )
+        if hold is None:
+            return Refused(self._held, self._client.clock.now() - self._started)
+        return hold
+
+    def _new_claim(self) -> Claim:
+        lock = self._lock
+        return self._client.new_claim(
+            lock.name,
+            weight=lock.weight,
+            capacity=lock.capacity,
+            options=lock.options,
+            context=self._context,
+            queues=self._queues,
+        )
+
+    def _stand_in_line(self) -> Hold | None:
+        client, clock = self._client, self._client.clock
+        while True:
+            sent_at = clock.now()
+            answer = self._ask(sent_at)
+            if answer is None:
+                continue
+            if isinstance(answer, Grant):
+                hold = self._believe(answer, sent_at)
+                if hold is not None:
+                    return hold
+                continue
+            is_first = not self._held.holders and self._queues
+            self._held = answer
+            now = clock.now()
+            if now >= self._deadline or not self._queues:
+                return None
+            if is_first:
+                self._warn_of_parents()
+            retry_in = LOOK_AGAIN if answer.retry_in is None else max(0.0, answer.retry_in)
+            until = min(self._deadline, now + spread(retry_in, jitter=clock.jitter()))
+            client.backend.wait(self._claim, deadline=until)
+            if clock.now() >= self._deadline:
+                return None
+
+    def _ask(self, sent_at: float) -> Grant | Held | None:
+        """Return the answer, or None when the request failed and is worth repeating."""
+        client = self._client
+        deadline = min(sent_at, self._deadline) + client.request_timeout
+        self._may_be_known = True
+        was_unanswered, self._is_unanswered = self._is_unanswered, True
+        try:
+            answer = client.backend.try_acquire(self._claim, deadline=deadline)
+        except OutcomeUnknown as error:
+            # A repeat is idempotent, so one lost reply costs a round trip and no error.
+            self._pause_or_raise(error, at_most=1)
+            return None
+        except BackendUnavailable as error:
+            self._is_unanswered = was_unanswered
+            if self._answered_at is None and not was_unanswered:
+                self._may_be_known = False
+                error.about(self._lock.name)
+                raise
+            self._pause_or_raise(error, at_most=1)
+            return None
+        except BackendError as error:
+            self._is_unanswered = was_unanswered
+            error.about(self._lock.name)
+            raise
+        self._is_unanswered = was_unanswered
+        self._answered_at = client.clock.now()
+        self._failures = 0
+        if isinstance(answer, Held | Grant):
+            return answer
+        raise BackendMisbehaved(
+            f"the backend answered {answer!r} to an acquire, neither Grant nor Held",
+            name=self._lock.name,
+        )
+
+    def _pause_or_raise(self, error: LockError, *, at_most: int) -> None:
+        """Wait a little before asking again, or let the error out.
+
+        Somebody who stands in line outlives an outage of the store up to a ttl: by then
+        the place is gone anyway. Before the first answer the caller is told at once.
+        """
+        clock = self._client.clock
+        now = clock.now()
+        has_place = self._answered_at is not None
+        patience = min(self._deadline, (self._answered_at or now) + self._claim.ttl)
+        is_over = now >= patience if has_place else self._failures >= at_most
+        if is_over or now >= self._deadline:
+            raise error.about(self._lock.name)
+        pause = delay(self._failures, jitter=clock.jitter())
+        self._failures += 1
+        runtime.wait_for(runtime.Event(), deadline=min(now + pause, self._deadline), clock=clock)
+
+    def _believe(self, grant: Grant, sent_at: float) -> Hold | None:
+        """Return the hold, or None when the answer came too late to be trusted."""
+        client = self._client
+        if grant.claim.id != self._claim.id:
+            raise BackendMisbehaved(
+                f"the backend granted {self._lock.name!r} to another claim than ours",
+                name=self._lock.name,
+            )
+        if grant.token is not None and not 0 < grant.token < LIMIT:
+            raise BackendMisbehaved(
+                f"the backend gave the token {grant.token} for {self._lock.name!r}; "
+                "tokens are above 0 and below 2**53",
+                name=self._lock.name,
+            )
+        until = trusted_until(sent_at=sent_at, ttl=grant.ttl)
+        now = client.clock.now()
+        if now >= until:
+            self._withdraw()
+            self._claim = self._new_claim()
+            return None
+        hold = Hold(
+            client,
+            self._lock,
+            grant,
+            context=self._context,
+            options=self._lock.options,
+            sent_at=sent_at,
+            until=until,
+            now=now,
+        )
+        hold.needs_tombstone = self._is_unanswered
+        client.add(hold)
+        runtime.remember_context(self._context)
+        client.emit(Acquired(grant.claim.name, grant.token, client.owner_text, now - self._started))
+        return hold
+
+    def _withdraw(self) -> bool:
+        """Leave nothing behind; false if the store did not answer (it goes on behind us)."""
+        client, now = self._client, self._client.clock.now()
+        latest = min(now, self._deadline) + client.request_timeout
+        try:
+            client.backend.withdraw(
+                self._claim, deadline=max(now, latest), tombstone=self._is_unanswered
+            )
+        except (BackendError, OutcomeUnknown) as error:
+            client.logger.debug("withdrawal not answered: %s", error)
+            client.watchdog.withdraw_later(self._claim)
+            return False
+        return True
+
+    def _warn_of_parents(self) -> None:
+        name = self._lock.name
+        for parent in runtime.parents():
+            if self._client.hold_of(parent, name) is not None:
+                warnings.warn(
+                    f"this task waits for {name!r}, which the task that started it holds "
+                    f"({runtime.context_name(parent)}): a child task is another owner, so this "
+                    "never ends if the parent waits for it",
+                    RuntimeWarning,
+                    stacklevel=6,
+                )

@@ -1,0 +1,130 @@
+# Generated from src/holdfast/_async/hold.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""One grant that this client has, with all the handles on it."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+from holdfast.core.renewing import due_after
+from holdfast.core.trust import at_risk_from, is_at_risk
+from holdfast.errors import LeaseLost
+from holdfast.model import Lost
+from holdfast.runtime import threads as runtime
+
+if TYPE_CHECKING:
+    from holdfast._sync.client import Client
+    from holdfast._sync.lease import Lease
+    from holdfast._sync.lock import Lock
+    from holdfast.model import Grant
+    from holdfast.options import LockOptions
+
+NEVER = float("inf")
+
+
+class Hold:
+    """What the watchdog renews and the leases share; touched under the client's state lock.
+
+    It knows its leases and its lock only weakly: when nobody else does, it is abandoned.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "at_risk_told",
+        "blocks",
+        "capped_at",
+        "client",
+        "context",
+        "due",
+        "grant",
+        "handles",
+        "is_over",
+        "leases",
+        "lock",
+        "lost",
+        "needs_tombstone",
+        "on_lost",
+        "release_sent",
+        "renews",
+        "since",
+        "unanswered",
+        "until",
+    )
+
+    def __init__(
+        self,
+        client: Client,
+        lock: Lock,
+        grant: Grant,
+        *,
+        context: runtime.Context,
+        options: LockOptions,
+        sent_at: float,
+        until: float,
+        now: float,
+    ) -> None:
+        self.client = client
+        self.lock = weakref.ref(lock)
+        self.grant = grant
+        self.context = weakref.ref(context)
+        self.since = now
+        self.until = until
+        self.renews = options.renew
+        self.due = due_after(sent_at=sent_at, ttl=grant.ttl) if options.renew else NEVER
+        self.capped_at = NEVER if options.max_hold is None else now + options.max_hold
+        self.on_lost = options.on_lost
+        self.lost = runtime.Signal(client.clock)
+        self.leases: list[weakref.ref[Lease]] = []
+        self.handles = 0
+        self.blocks: list[runtime.Block] = []
+        self.is_over = False
+        self.unanswered = False
+        self.at_risk_told = False
+        self.release_sent = False
+        self.needs_tombstone = False
+
+    def is_trusted(self, now: float) -> bool:
+        """Whether the holder may act."""
+        return now < self.until and self.lost.reason is None and not self.is_over
+
+    def is_at_risk(self, now: float) -> bool:
+        """Whether the holder should hurry."""
+        return self.is_trusted(now) and is_at_risk(
+            now=now, until=self.until, ttl=self.grant.ttl, unanswered=self.unanswered
+        )
+
+    def next_event(self) -> float:
+        """Return when the watchdog must look again."""
+        risk = NEVER if self.at_risk_told else at_risk_from(until=self.until, ttl=self.grant.ttl)
+        return min(self.due, risk, self.until, self.capped_at)
+
+    def is_abandoned(self) -> bool:
+        """Whether nobody is left who could release it."""
+        return self.lock() is None and all(lease() is None for lease in self.leases)
+
+    def lose(self, reason: str) -> None:
+        """Tell everybody that the lease is over; the first reason stays."""
+        with self.client.state:
+            if self.lost.reason is not None or self.is_over:
+                return
+            self.lost.set(reason)
+            blocks = list(self.blocks)
+        self.client.watchdog.unwatch(self)
+        for block in blocks:
+            block.interrupt(f"holdfast: the lease on {self.grant.claim.name!r} was lost: {reason}")
+        self.client.emit(
+            Lost(self.grant.claim.name, self.grant.token, self.client.owner_text, reason)
+        )
+        if self.on_lost is not None:
+            lease = next((one for ref in self.leases if (one := ref()) is not None), None)
+            if lease is not None:
+                self.client.guarded(self.on_lost, lease)
+
+    def error(self) -> LeaseLost:
+        """Return the error that tells of the loss."""
+        return LeaseLost(
+            name=self.grant.claim.name,
+            token=self.grant.token,
+            reason=self.lost.reason or "expired",
+        )

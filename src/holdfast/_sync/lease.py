@@ -1,0 +1,210 @@
+# Generated from src/holdfast/_async/lease.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""What the caller holds: a grant, how long it is trusted, and the signal of its loss."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Self
+
+from holdfast.core.renewing import after_renewal
+from holdfast.errors import (
+    BackendError,
+    LeaseLost,
+    LockError,
+    NotOwner,
+    OutcomeUnknown,
+    TokenUnavailable,
+)
+from holdfast.runtime import threads as runtime
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from holdfast._sync.hold import Hold
+    from holdfast._sync.lock import Lock
+
+
+class Lease:
+    """A lock that is ours for now.
+
+    It is a promise about time, not about the world: a process that was frozen past the
+    lease's end runs on until it looks. Pass `token` to whatever you write to, and let it
+    refuse smaller ones.
+    """
+
+    __slots__ = ("__weakref__", "_block", "_hold", "_is_released", "_lock")
+
+    def __init__(self, hold: Hold, lock: Lock) -> None:
+        self._hold = hold
+        self._lock = weakref.ref(lock)
+        self._is_released = False
+        self._block: runtime.Block | None = None
+        hold.leases.append(weakref.ref(self))
+        hold.handles += 1
+
+    @property
+    def name(self) -> str:
+        """The name that is held."""
+        return self._hold.grant.claim.name
+
+    @property
+    def owner(self) -> str:
+        """Who holds it, for people."""
+        return self._hold.client.owner_text
+
+    @property
+    def ttl(self) -> float:
+        """How long the store keeps the grant without renewal, in seconds."""
+        return self._hold.grant.ttl
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether nobody else is admitted beside us: only then does the token fence."""
+        return self._hold.grant.claim.exclusive
+
+    @property
+    def token(self) -> int:
+        """The fencing token: larger than that of every earlier holder of this name.
+
+        It orders exclusive leases of one name in one store, and nothing else.
+        """
+        token = self._hold.grant.token
+        if token is None:
+            raise TokenUnavailable(
+                "this backend has no fencing tokens; protect the resource by another backend",
+                name=self.name,
+            )
+        return token
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the holder may still act; by the local clock, without asking the store."""
+        return not self._is_released and self._hold.is_trusted(self._hold.client.clock.now())
+
+    @property
+    def is_at_risk(self) -> bool:
+        """Whether a renewal is overdue or unanswered, while the lease is still trusted."""
+        return not self._is_released and self._hold.is_at_risk(self._hold.client.clock.now())
+
+    @property
+    def remaining(self) -> float:
+        """For how many seconds the lease is trusted if it is not renewed again."""
+        if not self.is_trusted:
+            return 0.0
+        return max(0.0, self._hold.until - self._hold.client.clock.now())
+
+    @property
+    def lost(self) -> runtime.Signal:
+        """The signal that the lease was lost: is_set(), wait(timeout), reason."""
+        return self._hold.lost
+
+    def check(self) -> None:
+        """Raise LeaseLost if the lease may no longer be acted upon; no I/O.
+
+        It says nothing about the moment after: a write that must not come late carries
+        the token.
+        """
+        hold = self._hold
+        hold.client.watchdog.notice()
+        if self._is_released:
+            raise NotOwner(f"the lease on {self.name!r} was released", name=self.name)
+        if hold.lost.reason is None and not hold.is_trusted(hold.client.clock.now()):
+            hold.lose("expired")
+        if hold.lost.reason is not None:
+            raise hold.error()
+
+    def renew(self) -> None:
+        """Reset the lease to a full ttl now; the watchdog does so by itself."""
+        self.check()
+        hold, client = self._hold, self._hold.client
+        sent_at = client.clock.now()
+        deadline = min(sent_at + client.request_timeout, hold.until)
+        [outcome] = client.backend.renew([hold.grant], deadline=deadline)
+        now = client.clock.now()
+        until = after_renewal(hold.until, outcome, sent_at=sent_at, now=now, ttl=hold.grant.ttl)
+        client.watchdog.apply(hold, outcome, until=until, sent_at=sent_at, now=now)
+        self.check()
+        if hold.unanswered:
+            raise OutcomeUnknown(
+                f"the renewal of {self.name!r} was not answered; it is trusted for "
+                f"{self.remaining:.1f} s more",
+                name=self.name,
+                claim=hold.grant.claim.id,
+            )
+
+    def release(self) -> None:
+        """Give this handle back; with the last one the lock is free.
+
+        Raises NotOwner the second time, and LeaseLost if the lease ended before. After
+        any other error it may be tried again.
+        """
+        hold, client = self._hold, self._hold.client
+        with client.state:
+            if self._is_released:
+                raise NotOwner(f"the lease on {self.name!r} was released before", name=self.name)
+            self._is_released = True
+            hold.handles -= 1
+            is_last = hold.handles == 0
+        lock = self._lock()
+        if lock is not None:
+            lock.forget(self)
+        if not is_last:
+            client.watchdog.notice()
+            if not hold.is_trusted(client.clock.now()):
+                hold.lose("expired")
+                raise hold.error()
+            return
+        try:
+            runtime.shield(client.end(hold))
+        except (BackendError, OutcomeUnknown):
+            with client.state:
+                self._is_released = False
+                hold.handles += 1
+            raise
+
+    def __enter__(self) -> Self:
+        self.check()
+        with self._hold.client.state:
+            self._block = runtime.Block()
+            self._hold.blocks.append(self._block)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        hold, block = self._hold, self._block
+        was_interrupted = False
+        if block is not None:
+            with hold.client.state:
+                was_interrupted = block.leave(error)
+                hold.blocks.remove(block)
+                self._block = None
+        try:
+            self._leave(error, was_interrupted=was_interrupted)
+        finally:
+            if block is not None:
+                block.finish()
+
+    def _leave(self, error: BaseException | None, *, was_interrupted: bool) -> None:
+        if self._hold.lost.reason == "forked":
+            return  # a child holds nothing: there is nothing to leave and nobody to tell
+        failure: LockError | None = self._hold.error() if was_interrupted else None
+        if not self._is_released:
+            try:
+                self.release()
+            except LockError as caught:
+                failure = caught
+        if failure is None or isinstance(error, LeaseLost):
+            return
+        if error is None or was_interrupted:
+            raise failure from error
+        # The body's own exception wins; the loss goes along with it.
+        error.add_note(f"holdfast: {failure}")
+
+    def __repr__(self) -> str:
+        state = "trusted" if self.is_trusted else "over"
+        return f"<{type(self).__name__} {self.name!r} token={self._hold.grant.token} {state}>"

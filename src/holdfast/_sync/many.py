@@ -1,0 +1,106 @@
+# Generated from src/holdfast/_async/many.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""Several names at once: all or nothing, always taken in the same order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast._sync.lock import Lock
+from holdfast.errors import AcquireTimeout, ConfigurationError, WouldDeadlock
+from holdfast.options import UNSET, LockOptions, Unset, checked_timeout
+from holdfast.runtime import threads as runtime
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from holdfast._sync.client import Client
+    from holdfast._sync.lease import Lease
+
+
+class AllOf:
+    """Holds all of its names, or none.
+
+    The names are taken in byte order whatever the caller's, so that two callers that hold
+    nothing else cannot wait for each other.
+    """
+
+    def __init__(self, client: Client, names: tuple[str, ...], options: LockOptions) -> None:
+        if not names:
+            raise ConfigurationError("all() takes at least one name")
+        if len(set(names)) != len(names):
+            raise ConfigurationError("all() takes each name once")
+        if options.owner is not None:
+            raise ConfigurationError("owner= belongs to lock(); all() has none")
+        self.names = names
+        self._client = client
+        self._options = options
+        self._locks = {name: Lock(client, name, options) for name in names}
+        self._order = sorted(names, key=str.encode)
+        self._entered: list[runtime.ExitStack] = []
+
+    def acquire(self, *, timeout: float | Unset | None = UNSET) -> tuple[Lease, ...]:
+        """Return the leases in the order of the names as given; the timeout is for all."""
+        seconds = self._options.timeout if timeout is UNSET else checked_timeout(timeout)
+        clock = self._client.clock
+        deadline = None if seconds is None else clock.now() + seconds
+        self._refuse_deadlock()
+        leases: dict[str, Lease] = {}
+        try:
+            for name in self._order:
+                left = None if deadline is None else max(0.0, deadline - clock.now())
+                leases[name] = self._locks[name].acquire(timeout=left)
+        except BaseException:
+            runtime.shield(self._give_back(leases))
+            raise
+        return tuple(leases[name] for name in self.names)
+
+    def try_acquire(self) -> tuple[Lease, ...] | None:
+        """Return all leases, or None when one of the names is held."""
+        try:
+            return self.acquire(timeout=0)
+        except AcquireTimeout:
+            return None
+
+    def _refuse_deadlock(self) -> None:
+        # What we hold already is taken, out of order, unless all that is still to be
+        # taken sorts after it.
+        held = set(self._client.names_held_by(runtime.context()))
+        missing = [name for name in self._order if name not in held]
+        if missing and held:
+            last = max(held, key=str.encode)
+            if missing[0].encode() < last.encode():
+                raise WouldDeadlock(
+                    f"taking {missing[0]!r} while {last!r} is held could wait for somebody who "
+                    "waits for us: take all names in one all(), or hold only names that sort "
+                    "before the new ones",
+                    name=missing[0],
+                )
+
+    def _give_back(self, leases: dict[str, Lease]) -> None:
+        with runtime.ExitStack() as stack:
+            for name in self._order:
+                if name in leases:
+                    stack.callback(leases[name].release)
+
+    def __enter__(self) -> tuple[Lease, ...]:
+        leases = self.acquire()
+        stack = runtime.ExitStack()
+        for lease in leases:
+            stack.enter_context(lease)
+        with self._client.state:
+            self._entered.append(stack)
+        return leases
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._client.state:
+            stack = self._entered.pop()
+        stack.__exit__(kind, error, trace)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {', '.join(map(repr, self.names))}>"

@@ -1,0 +1,46 @@
+# Generated from src/holdfast/_async/wakeups.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""A client's inbox: which of its waiting claims should ask again.
+
+One subscription per client, not per lock; a ring is a hint, and may come before anybody
+waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.runtime import threads as runtime
+
+if TYPE_CHECKING:
+    from holdfast.runtime.clock import Clock
+
+
+class Wakeups:
+    """The rings that came, by claim; may be rung from any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._rung: dict[str, runtime.Event] = {}
+
+    def expect(self, claim_id: str) -> None:
+        """Keep rings for this claim from now on."""
+        if claim_id not in self._rung:
+            self._rung[claim_id] = runtime.Event()
+
+    def ring(self, claim_id: str) -> None:
+        """Let the claim ask again."""
+        event = self._rung.get(claim_id)
+        if event is not None:
+            event.set()
+
+    def wait(self, claim_id: str, *, deadline: float) -> None:
+        """Return at the next ring, or at one that came since the last wait."""
+        event = self._rung.get(claim_id)
+        if event is not None:
+            runtime.wait_for(event, deadline=deadline, clock=self._clock)
+            event.clear()
+
+    def forget(self, claim_id: str) -> None:
+        """Keep no more rings for this claim."""
+        self._rung.pop(claim_id, None)

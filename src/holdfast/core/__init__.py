@@ -1,0 +1,1 @@
+"""What Holdfast decides: values in, values out; no clock, socket, thread or randomness."""

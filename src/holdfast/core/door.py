@@ -1,0 +1,385 @@
+"""One name's door and line, as every store with records keeps it.
+
+The verbs of the backend protocol, as changes of a value: the memory store keeps doors in
+a dict, the SQL stores load one from its rows inside a short transaction and write back
+what `changed` and `dropped` tell. Time is the store's own, in seconds, and is passed in.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+from holdfast.core.admission import admit
+from holdfast.core.tokens import next_token
+from holdfast.errors import ConfigurationError
+from holdfast.model import ALL, Claim, Grant, Held, Holder, Inspection, Owner, Renewal, Waiter
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+WINDOW = 2.0
+"""A waiter that was admitted by somebody else's release must answer within this time."""
+
+TOMBSTONE = 60.0
+"""A withdrawn claim is remembered at least this long against its own late request."""
+
+
+class Standing(enum.IntEnum):
+    """Where a claim stands. The first three weigh on the capacity."""
+
+    HOLDING = 0
+    ADMITTED = 1  # by a release; holds once it answers
+    CLOSING = 2  # nobody holds, but lock_delay or min_hold keeps the weight closed
+    WAITING = 3
+    GONE = 4  # a tombstone: this claim id is over
+    BROKEN = 5  # the same, by an operator's hand
+
+
+class Place:
+    """One claim at the door."""
+
+    __slots__ = ("arrived", "bell", "claim", "since", "standing", "token", "until")
+
+    def __init__(
+        self,
+        claim: Claim,
+        *,
+        arrived: int,
+        standing: Standing,
+        until: float = 0.0,
+        since: float = 0.0,
+        token: int = 0,
+        bell: str = "",
+    ) -> None:
+        self.claim = claim
+        self.arrived = arrived
+        self.standing = standing
+        self.until = until
+        self.since = since
+        self.token = token
+        self.bell = bell
+
+    @property
+    def weight(self) -> int:
+        """The claim's weight, for admission."""
+        return self.claim.weight
+
+    @property
+    def party(self) -> str | None:
+        """The explicit owner; a hold that is over has none, so nobody re-enters it."""
+        return None if self.standing is Standing.CLOSING else self.claim.party
+
+
+class Door:
+    """The claims of one name, in order of arrival, and the last token given.
+
+    `woken` are the places that a verb admitted or turned away and that should be told.
+    """
+
+    __slots__ = ("capacity", "changed", "dropped", "places", "token", "woken")
+
+    def __init__(
+        self, *, capacity: int = 0, token: int = 0, places: list[Place] | None = None
+    ) -> None:
+        self.capacity = capacity
+        self.token = token
+        self.places: list[Place] = places if places is not None else []
+        self.changed: list[Place] = []
+        self.dropped: list[Place] = []
+        self.woken: list[Place] = []
+
+    # -- the verbs ---------------------------------------------------------------------
+
+    def arrive(self, claim: Claim, *, now: float, bell: str = "") -> Grant | Held:
+        """Grant, or say who is in the way; a repeat keeps its place or its hold (law 5)."""
+        if not self.places:  # nobody here: the hot path of an uncontended lock
+            self.capacity = claim.capacity
+            return self._enter(claim, now=now)
+        self.settle(now=now)
+        place = self.find(claim.id)
+        if place is None:
+            self._check_capacity(claim)
+            return self._newcomer(claim, now=now, bell=bell)
+        if place.standing is Standing.HOLDING or place.standing is Standing.ADMITTED:
+            # The deadline is set anew in the same step: the claimant counts its trust
+            # from this request, so the store must count from it too.
+            if place.standing is Standing.ADMITTED:
+                place.since = now
+                place.standing = Standing.HOLDING
+            place.until = now + claim.ttl
+            self.changed.append(place)
+            return Grant(claim, place.token, claim.ttl)
+        return self._held(place, now=now)
+
+    def renew(self, claim_id: str, *, now: float, ttl: float) -> Renewal:
+        """Set the deadline anew, if the claim still holds; never resurrects (law 4)."""
+        self.settle(now=now)
+        place = self.find(claim_id)
+        if place is None or place.standing is not Standing.HOLDING:
+            is_broken = place is not None and place.standing is Standing.BROKEN
+            return Renewal.BROKEN if is_broken else Renewal.LOST
+        place.until = now + ttl
+        self.changed.append(place)
+        return Renewal.RENEWED
+
+    def release(self, claim_id: str, *, now: float, tombstone: bool = False) -> bool:
+        """End the claim's hold and admit the next; true if it was still held."""
+        place = self.find(claim_id)
+        was_held = place is not None and place.standing is Standing.HOLDING and now < place.until
+        if place is not None and was_held:
+            closed_until = place.since + place.claim.min_hold
+            if now < closed_until and not self._party_stays(place):
+                self._close(place, until=closed_until)
+            elif tombstone:
+                self._bury(place, now=now)
+            else:
+                self._drop(place)
+        self.settle(now=now)
+        return was_held
+
+    def withdraw(self, claim: Claim, *, now: float, tombstone: bool = False) -> None:
+        """Make sure that the claim neither holds nor waits, now and by a late request."""
+        place = self.find(claim.id)
+        if place is not None and place.standing in (Standing.GONE, Standing.BROKEN):
+            return
+        if tombstone:
+            if place is None:
+                place = Place(claim, arrived=self._next_arrival(), standing=Standing.GONE)
+                self.places.append(place)
+            self._bury(place, now=now)
+        elif place is not None and place.standing is not Standing.CLOSING:
+            self._drop(place)
+        self.settle(now=now)
+
+    def break_(self, *, now: float) -> tuple[Holder, ...]:
+        """End every hold, leaving each claim's lock_delay closed; the line moves up."""
+        self.settle(now=now)
+        broken = [place for place in self.places if place.standing is Standing.HOLDING]
+        holders = tuple(self._holder(place, now=now) for place in broken)
+        for place in broken:
+            delay = place.claim.lock_delay
+            if delay > 0 and not self._party_stays(place):
+                ghost = Place(
+                    place.claim,
+                    arrived=self._next_arrival(),
+                    standing=Standing.CLOSING,
+                    until=now + delay,
+                    token=place.token,
+                )
+                self.places.append(ghost)
+                self.changed.append(ghost)
+            self._bury(place, now=now, standing=Standing.BROKEN)
+        self.settle(now=now)
+        return holders
+
+    def forget(self, clients: Collection[str], *, now: float) -> None:
+        """Treat the clients as dead: their holds failed now, their waiting claims are gone."""
+        for place in list(self.places):
+            if place.claim.client not in clients:
+                continue
+            if place.standing in (Standing.HOLDING, Standing.ADMITTED):
+                self._fail(place, at=now, now=now)
+            elif place.standing is Standing.WAITING:
+                self._drop(place)
+        self.settle(now=now)
+
+    def settle(self, *, now: float) -> None:
+        """Let what is overdue end, then admit from the front of the line."""
+        if any(one.standing is not Standing.WAITING and one.until <= now for one in self.places):
+            self._expire(now=now)
+        line = [one for one in self.places if one.standing is Standing.WAITING]
+        if not line:
+            return
+        for place in admit(capacity=self.capacity, inside=self._inside(), line=line):
+            place.standing = Standing.ADMITTED
+            place.since = now
+            place.until = now + WINDOW
+            place.token = self._token_for(place, now=now)
+            self.changed.append(place)
+            self.woken.append(place)
+
+    # -- what people see ---------------------------------------------------------------
+
+    def inspect(self, name: str, *, now: float) -> Inspection:
+        """Return what can be told of the door; call it on a settled door."""
+        line = [place for place in self.places if place.standing is Standing.WAITING]
+        return Inspection(
+            name=name,
+            capacity=self.capacity,
+            holders=self._holders(now=now),
+            line=tuple(
+                Waiter(Owner.from_text(place.claim.owner), place.weight, number)
+                for number, place in enumerate(line, 1)
+            ),
+            last_token=self.token or None,
+        )
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody holds, waits or is remembered: the record may be swept."""
+        return not self.places
+
+    def find(self, claim_id: str) -> Place | None:
+        """Return the claim's place, never the ghost that its broken hold left."""
+        for place in self.places:
+            if place.claim.id == claim_id and place.standing is not Standing.CLOSING:
+                return place
+        return None
+
+    def ahead_of(self, claim_id: str) -> Iterator[Place]:
+        """Yield those inside, and the nearest one in front of the claim in the line."""
+        nearest = None
+        for place in self.places:
+            if place.standing in (Standing.HOLDING, Standing.ADMITTED):
+                yield place
+            elif place.claim.id == claim_id:
+                break
+            elif place.standing is Standing.WAITING:
+                nearest = place
+        if nearest is not None:
+            yield nearest
+
+    # -- the steps ---------------------------------------------------------------------
+
+    def _check_capacity(self, claim: Claim) -> None:
+        if claim.capacity == self.capacity:
+            return
+        if any(one.standing < Standing.GONE for one in self.places):
+            raise another_capacity(claim, in_use=self.capacity)
+        self.capacity = claim.capacity
+
+    def _newcomer(self, claim: Claim, *, now: float, bell: str) -> Grant | Held:
+        line = [one for one in self.places if one.standing is Standing.WAITING]
+        place = Place(claim, arrived=self._next_arrival(), standing=Standing.WAITING, bell=bell)
+        if place in admit(capacity=self.capacity, inside=self._inside(), line=[*line, place]):
+            return self._enter(claim, now=now)
+        if claim.queues:
+            self.places.append(place)
+            self.changed.append(place)
+        return self._held(place, now=now)
+
+    def _enter(self, claim: Claim, *, now: float) -> Grant:
+        place = Place(
+            claim,
+            arrived=self._next_arrival(),
+            standing=Standing.HOLDING,
+            until=now + claim.ttl,
+            since=now,
+        )
+        place.token = self._token_for(place, now=now)
+        self.places.append(place)
+        self.changed.append(place)
+        return Grant(claim, place.token, claim.ttl)
+
+    def _token_for(self, place: Place, *, now: float) -> int:
+        if place.claim.party is not None:
+            for one in self.places:
+                if (
+                    one is not place
+                    and one.claim.party == place.claim.party
+                    and one.standing in (Standing.HOLDING, Standing.ADMITTED)
+                ):
+                    return one.token  # one hold, one token
+        self.token = next_token(last=self.token, clock=now)
+        return self.token
+
+    def _next_arrival(self) -> int:
+        return self.places[-1].arrived + 1 if self.places else 1
+
+    def _expire(self, *, now: float) -> None:
+        for place in list(self.places):
+            if place.standing is Standing.WAITING or place.until > now:
+                continue
+            if place.standing is Standing.HOLDING:
+                self._fail(place, at=place.until, now=now)
+            else:
+                self._drop(place)
+                if place.standing is Standing.ADMITTED:
+                    self._turn_away(place.claim.client)
+
+    def _turn_away(self, client: str) -> None:
+        # Its window ran out unanswered: the client is dead or frozen, and so are all its
+        # claims here. One by one they would stall the line for a window each.
+        for place in list(self.places):
+            if place.claim.client == client and place.standing is Standing.WAITING:
+                self._drop(place)
+                self.woken.append(place)
+
+    def _fail(self, place: Place, *, at: float, now: float) -> None:
+        closed_until = max(
+            at + place.claim.lock_delay if place.standing is Standing.HOLDING else at,
+            place.since + place.claim.min_hold if place.standing is Standing.HOLDING else at,
+        )
+        if closed_until > now and not self._party_stays(place):
+            self._close(place, until=closed_until)
+        else:
+            self._drop(place)
+
+    def _party_stays(self, place: Place) -> bool:
+        return place.claim.party is not None and any(
+            one is not place
+            and one.claim.party == place.claim.party
+            and one.standing is Standing.HOLDING
+            for one in self.places
+        )
+
+    def _close(self, place: Place, *, until: float) -> None:
+        place.standing = Standing.CLOSING
+        place.until = until
+        self.changed.append(place)
+
+    def _bury(self, place: Place, *, now: float, standing: Standing = Standing.GONE) -> None:
+        place.standing = standing
+        place.until = now + max(place.claim.ttl, TOMBSTONE)
+        self.changed.append(place)
+
+    def _drop(self, place: Place) -> None:
+        self.places.remove(place)
+        self.dropped.append(place)
+
+    def _inside(self) -> list[Place]:
+        return [one for one in self.places if one.standing <= Standing.CLOSING]
+
+    def _held(self, place: Place, *, now: float) -> Held:
+        number = None
+        if place.claim.queues and place.standing is Standing.WAITING:
+            number = sum(
+                one.standing is Standing.WAITING and one.arrived <= place.arrived
+                for one in self.places
+            )
+        # At least once per window, so that a place which opens is seen even if the one who
+        # was admitted to it is dead: then nobody else would tell.
+        ends = [now + WINDOW, *(one.until for one in self._inside())]
+        return Held(self._holders(now=now), number, min(ends) - now)
+
+    def _holders(self, *, now: float) -> tuple[Holder, ...]:
+        return tuple(
+            self._holder(one, now=now)
+            for one in self.places
+            if one.standing in (Standing.HOLDING, Standing.ADMITTED)
+        )
+
+    def _holder(self, place: Place, *, now: float) -> Holder:
+        return Holder(
+            owner=Owner.from_text(place.claim.owner),
+            token=place.token,
+            weight=place.weight,
+            age=max(0.0, now - place.since),
+            remaining=max(0.0, place.until - now),
+        )
+
+
+def another_capacity(claim: Claim, *, in_use: int) -> ConfigurationError:
+    """Return the error of a claim whose name is in use with another capacity."""
+    return ConfigurationError(
+        f"{claim.name!r} is in use {_of_capacity(in_use)}; "
+        f"it cannot be used {_of_capacity(claim.capacity)} before all have left",
+        name=claim.name,
+    )
+
+
+def _of_capacity(capacity: int) -> str:
+    if capacity == ALL:
+        return "as a read-write lock"
+    return "as a lock (capacity 1)" if capacity == 1 else f"with capacity {capacity}"

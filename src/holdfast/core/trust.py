@@ -1,0 +1,32 @@
+"""How long a holder may believe in its lease.
+
+Counted from *before* the request was sent that set the store's deadline: the store's
+clock started later than that, so the holder can only stop too early. Counting from the
+answer would let a slow reply make us believe in a lease that was already given away.
+"""
+
+from __future__ import annotations
+
+DRIFT_RATIO = 0.01
+"""The two clocks may run apart by this much; crystals stay within a hundredth of it."""
+
+MARGIN = 0.002
+"""Rounding of the stores' clocks (milliseconds in Redis), and the way to the last check."""
+
+
+def trusted_until(*, sent_at: float, ttl: float) -> float:
+    """Return the local time after which the holder must stop."""
+    return sent_at + ttl * (1 - DRIFT_RATIO) - MARGIN
+
+
+def at_risk_from(*, until: float, ttl: float) -> float:
+    """Return when the last third of the ttl begins.
+
+    A renewed lease never reaches it while all is well; one without renewal should know.
+    """
+    return until - ttl / 3
+
+
+def is_at_risk(*, now: float, until: float, ttl: float, unanswered: bool) -> bool:
+    """Whether a renewal went unanswered, or none has come for too long."""
+    return now < until and (unanswered or now >= at_risk_from(until=until, ttl=ttl))

@@ -1,0 +1,136 @@
+"""Doors in a dict: the reference store, shared by clients of one process."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from holdfast.core.door import Door
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from holdfast.model import Claim, Grant, Held, Holder, Inspection, Renewal
+    from holdfast.runtime.clock import Clock
+
+
+class MemoryStore:
+    """Every verb is one step under one mutex; waiters are woken after it is left."""
+
+    door = Door
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        # Tokens grow with a clock that looks like the wall's, so that a store made anew
+        # under the same name goes on above the old one's tokens. Expiry never reads it.
+        self._epoch = time.time() - clock.now()
+        self._doors: dict[str, Door] = {}
+        self._mutex = threading.Lock()
+        self._floor = 0
+        self._listeners: dict[str, Callable[[str], None]] = {}
+
+    def now(self) -> float:
+        """Return the store's time."""
+        return self._clock.now() + self._epoch
+
+    def listen(self, client: str, ring: Callable[[str], None]) -> None:
+        """Let the client be told which of its claims should ask again."""
+        with self._mutex:
+            self._listeners[client] = ring
+
+    def stop_listening(self, client: str) -> None:
+        """Forget the client's ear; what it holds runs out by itself."""
+        with self._mutex:
+            self._listeners.pop(client, None)
+
+    def try_acquire(self, claim: Claim) -> Grant | Held:
+        """See Door.arrive."""
+        with self._door(claim.name) as door:
+            return door.arrive(claim, now=self.now())
+
+    def renew(self, grants: Sequence[Grant]) -> list[Renewal]:
+        """See Door.renew."""
+        return [self._renew(grant) for grant in grants]
+
+    def _renew(self, grant: Grant) -> Renewal:
+        with self._door(grant.claim.name) as door:
+            return door.renew(grant.claim.id, now=self.now(), ttl=grant.claim.ttl)
+
+    def release(self, grant: Grant, *, tombstone: bool) -> bool:
+        """See Door.release."""
+        with self._door(grant.claim.name) as door:
+            return door.release(grant.claim.id, now=self.now(), tombstone=tombstone)
+
+    def withdraw(self, claim: Claim, *, tombstone: bool) -> None:
+        """See Door.withdraw."""
+        with self._door(claim.name) as door:
+            door.withdraw(claim, now=self.now(), tombstone=tombstone)
+
+    def break_(self, name: str) -> tuple[Holder, ...]:
+        """See Door.break_."""
+        with self._door(name) as door:
+            return door.break_(now=self.now())
+
+    def inspect(self, name: str) -> Inspection:
+        """See Door.inspect."""
+        with self._door(name) as door:
+            now = self.now()
+            door.settle(now=now)
+            return door.inspect(name, now=now)
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the names in use that start with the prefix, in byte order."""
+        with self._mutex:
+            return sorted((one for one in self._doors if one.startswith(prefix)), key=str.encode)
+
+    def after_fork_in_child(self) -> None:
+        """Be a store of the child's own: what the parent's threads hold is not here."""
+        self._mutex = threading.Lock()
+        self._doors = {}
+
+    @contextmanager
+    def _door(self, name: str) -> Iterator[Door]:
+        with self._mutex:
+            door = self._doors.get(name)
+            if door is None:
+                door = self.door(token=self._floor)
+            try:
+                yield door
+            finally:
+                if door.places:
+                    self._doors[name] = door
+                else:
+                    # Nothing is kept of an idle name but one number for all of them:
+                    # a million names must leave the process no larger.
+                    self._floor = max(self._floor, door.token)
+                    self._doors.pop(name, None)
+                rings = [
+                    (ring, place.claim.id)
+                    for place in door.woken
+                    if (ring := self._listeners.get(place.claim.client)) is not None
+                ]
+                door.woken.clear()
+                door.changed.clear()
+                door.dropped.clear()
+        for ring, claim_id in rings:
+            ring(claim_id)
+
+
+# `memory://tests` names a store that all clients of this process share while one of them
+# lives. Module state, because a URL is all that two clients have in common.
+_named: weakref.WeakValueDictionary[str, MemoryStore] = weakref.WeakValueDictionary()
+_naming = threading.Lock()
+
+
+def named_store(name: str, clock: Clock) -> MemoryStore:
+    """Return the store of that name; an empty name is a store of the caller's own."""
+    if not name:
+        return MemoryStore(clock)
+    with _naming:
+        store = _named.get(name)
+        if store is None:
+            store = _named[name] = MemoryStore(clock)
+        return store

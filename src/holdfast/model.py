@@ -1,0 +1,219 @@
+"""The facts that pass between the layers: frozen values, no behaviour that acts.
+
+For each name there is a line of claims, in order of arrival, and a door of a certain
+capacity. A claim asks; a grant or a held answers; a lease (in the shell) lives on it.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii as json_string
+from typing import Literal
+
+ALL = 2**31 - 1
+"""The capacity of a read-write lock, and the weight of its writer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who asks, for people: never used to decide who may release."""
+
+    host: str
+    pid: int
+    context: str = ""
+    label: str = ""
+
+    def __str__(self) -> str:
+        label = f" ({self.label})" if self.label else ""
+        return f"{self.host} pid {self.pid}{label}"
+
+    def to_text(self) -> str:
+        """Return the form that stores keep."""
+        return self.text_for(self.context)
+
+    def text_for(self, context: str) -> str:
+        """Return the stored form of this owner in another thread or task."""
+        return (
+            f'{{"host": {json_string(self.host)}, "pid": {self.pid}, '
+            f'"label": {json_string(self.label)}, "context": {json_string(context)}}}'
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> Owner:
+        """Read the stored form; what is not ours becomes a label, so that it can be shown."""
+        try:
+            fields = json.loads(text)
+            return cls(
+                host=str(fields["host"]),
+                pid=int(fields["pid"]),
+                context=str(fields.get("context", "")),
+                label=str(fields.get("label", "")),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return cls(host="unknown", pid=0, label=text[:80])
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One attempt to hold a name; its id stays the same over every retry.
+
+    `party` is the explicit owner that several claims share; `queues` says whether the
+    claim joins the line when it is not admitted at once.
+    """
+
+    id: str
+    name: str
+    client: str
+    owner: str
+    weight: int
+    capacity: int
+    ttl: float
+    party: str | None = None
+    lock_delay: float = 0.0
+    min_hold: float = 0.0
+    queues: bool = True
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether nobody else is admitted beside this claim."""
+        return self.weight >= self.capacity
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The store's yes. `token` is None only where the backend has no tokens."""
+
+    claim: Claim
+    token: int | None
+    ttl: float
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """One who has been admitted, as the store sees it."""
+
+    owner: Owner
+    token: int | None
+    weight: int
+    age: float
+    remaining: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """One who stands in line."""
+
+    owner: Owner
+    weight: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The store's no: by whom it is held, our place in line, when asking again may help.
+
+    `place` is None for a claim that does not queue.
+    """
+
+    holders: tuple[Holder, ...]
+    place: int | None = None
+    retry_in: float | None = None
+
+
+class Renewal(enum.Enum):
+    """What became of a renewal. BROKEN is LOST by an operator's hand."""
+
+    RENEWED = "renewed"
+    LOST = "lost"
+    BROKEN = "broken"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What the store says of one name; it may be stale when it is read."""
+
+    name: str
+    capacity: int
+    holders: tuple[Holder, ...]
+    line: tuple[Waiter, ...]
+    last_token: int | None = None
+
+
+class TokenQuality(enum.StrEnum):
+    """How far a token can be trusted never to go back."""
+
+    NONE = "none"
+    PROCESS = "process"
+    BEST_EFFORT = "best_effort"
+    DURABLE = "durable"
+    CONSENSUS = "consensus"
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend declares; the contract holds it to exactly this."""
+
+    fair: bool
+    shared: bool
+    push_wakeup: bool
+    explicit_owner: bool
+    lock_delay: bool
+    token_quality: TokenQuality
+    ends_by: Literal["ttl", "session"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that `diagnose` found about a deployment, and how to mend it."""
+
+    level: Literal["ok", "note", "warning", "error"]
+    subject: str
+    message: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a lease; `owner` is this process's owner, for people."""
+
+    name: str
+    token: int | None
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acquired(Event):
+    """A lease began after `waited` seconds."""
+
+    waited: float
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed(Event):
+    """A lease was renewed while it still had `margin` seconds to run."""
+
+    margin: float
+
+
+@dataclass(frozen=True, slots=True)
+class AtRisk(Event):
+    """A renewal was not answered; the lease is trusted for `remaining` seconds more."""
+
+    remaining: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lost(Event):
+    """A lease may no longer be acted upon."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released(Event):
+    """A lease ended by its holder's will after `held` seconds."""
+
+    held: float

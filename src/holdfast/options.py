@@ -1,0 +1,169 @@
+"""Every default, and what is accepted: one place, so that all errors sound alike."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+
+from holdfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+DEFAULT_TTL: Final = 30.0
+DEFAULT_REQUEST_TIMEOUT: Final = 2.0
+LONGEST_TTL: Final = 7 * 24 * 3600.0
+LARGEST_CAPACITY: Final = 1_000_000
+
+
+class Unset(enum.Enum):
+    """The type of UNSET: an argument that was not given, where None means something."""
+
+    UNSET = enum.auto()
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+
+
+class LockKeywords(TypedDict, total=False):
+    """The keywords of `lock()` and its kin, for type checkers."""
+
+    ttl: float | None
+    timeout: float | None
+    renew: bool
+    reentrant: bool
+    owner: str | None
+    max_hold: float | None
+    min_hold: float
+    lock_delay: float
+    on_lost: Callable[[Any], None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LockOptions:
+    """What a caller may choose for one lock."""
+
+    ttl: float = DEFAULT_TTL
+    timeout: float | None = None
+    renew: bool = True
+    reentrant: bool = True
+    owner: str | None = None
+    max_hold: float | None = None
+    min_hold: float = 0.0
+    lock_delay: float = 0.0
+    on_lost: Callable[[Any], None] | None = None
+
+    def __post_init__(self) -> None:
+        checked_ttl(self.ttl)
+        checked_timeout(self.timeout)
+        _checked_bool("renew", self.renew)
+        _checked_bool("reentrant", self.reentrant)
+        if self.owner is not None:
+            _checked_owner(self.owner)
+        if self.max_hold is not None and _seconds("max_hold", self.max_hold) <= 0:
+            raise ConfigurationError(f"max_hold={self.max_hold!r}: a time above 0 s, or None")
+        for option in ("min_hold", "lock_delay"):
+            if _seconds(option, getattr(self, option)) < 0:
+                raise ConfigurationError(
+                    f"{option}={getattr(self, option)!r}: 0 s or more is accepted"
+                )
+        if self.on_lost is not None and not callable(self.on_lost):
+            raise TypeError(f"on_lost is called with the lease: {self.on_lost!r} is not callable")
+
+
+def checked_ttl(ttl: float, *, minimum: float = 0.0) -> float:
+    """Return the ttl, or say the accepted range."""
+    if _is_outside(_number("ttl", ttl), above=0.0, at_most=LONGEST_TTL) or ttl < minimum:
+        low = f"at least {minimum:g} s" if minimum else "more than 0 s"
+        raise ConfigurationError(
+            f"ttl={ttl!r}: {low} and at most {LONGEST_TTL:g} s (a week) is accepted"
+        )
+    return ttl
+
+
+def checked_timeout(timeout: float | None) -> float | None:
+    """Return the timeout, or say what None and 0 mean."""
+    if timeout is not None and _is_outside(_number("timeout", timeout), above=-1e-300):
+        raise ConfigurationError(
+            f"timeout={timeout!r}: None waits for ever, 0 tries once, "
+            "anything above waits so many seconds"
+        )
+    return timeout
+
+
+def checked_request_timeout(seconds: float) -> float:
+    """Return how long one request may take, or refuse it."""
+    if _is_outside(_number("request_timeout", seconds), above=0.0, at_most=3600.0):
+        raise ConfigurationError(
+            f"request_timeout={seconds!r}: more than 0 s and at most 3600 s is accepted"
+        )
+    return seconds
+
+
+def checked_capacity(capacity: int) -> int:
+    """Return a semaphore's capacity, or refuse it."""
+    return _whole("capacity", capacity, LARGEST_CAPACITY)
+
+
+def checked_permits(permits: int, *, capacity: int) -> int:
+    """Return how many permits one acquire takes; more than there are could never be had."""
+    return _whole("permits", permits, capacity)
+
+
+def checked_if_held(choice: str) -> Literal["wait", "skip", "raise"]:
+    """Return what a decorated call does when the lock is held, or list the choices."""
+    if choice not in ("wait", "skip", "raise"):
+        raise ConfigurationError(f"if_held={choice!r}: wait, skip or raise is accepted")
+    return choice  # type: ignore[return-value]
+
+
+def checked_keywords(given: Iterable[str], *, accepted: Iterable[str], what: str) -> None:
+    """Refuse options that nobody knows, listing those that are known."""
+    known = sorted(accepted)
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise ConfigurationError(
+            f"unknown option {', '.join(unknown)} for {what}; "
+            f"accepted: {', '.join(known) or 'none'}"
+        )
+
+
+def _number(option: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{option} is a number of seconds, not {type(value).__name__}")
+    return value
+
+
+def _seconds(option: str, value: float) -> float:
+    if not math.isfinite(_number(option, value)):
+        raise ConfigurationError(f"{option}={value!r}: a finite number of seconds is accepted")
+    return value
+
+
+def _is_outside(value: float, *, above: float, at_most: float = math.inf) -> bool:
+    return not (math.isfinite(value) and above < value <= at_most)
+
+
+def _whole(option: str, value: int, largest: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{option} is a whole number, not {type(value).__name__}")
+    if not 1 <= value <= largest:
+        raise ConfigurationError(f"{option}={value!r}: 1 to {largest} is accepted")
+    return value
+
+
+def _checked_bool(option: str, value: bool) -> None:  # noqa: FBT001 - it is the value checked
+    if not isinstance(value, bool):
+        raise TypeError(f"{option} is True or False, not {type(value).__name__}")
+
+
+def _checked_owner(owner: str) -> None:
+    if not isinstance(owner, str):
+        raise TypeError(f"owner is a str, not {type(owner).__name__}")
+    if not 0 < len(owner.encode(errors="surrogatepass")) <= 256:  # noqa: PLR2004
+        raise ConfigurationError("owner: 1 to 256 bytes of UTF-8 are accepted")

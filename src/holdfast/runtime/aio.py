@@ -1,0 +1,412 @@
+"""The runtime of the asyncio flavour: tasks, no-op state locks, cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import queue
+import threading
+import weakref
+from contextlib import AsyncExitStack as ExitStack
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from holdfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Coroutine
+    from types import TracebackType
+
+    from holdfast.runtime.clock import Clock
+
+__all__ = [
+    "Block",
+    "Context",
+    "Event",
+    "ExitStack",
+    "Home",
+    "Signal",
+    "StateLock",
+    "Task",
+    "Worker",
+    "close_at_exit",
+    "context",
+    "context_name",
+    "is_flavoured",
+    "parents",
+    "readable",
+    "remember_context",
+    "shield",
+    "spawn",
+    "wait_for",
+]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+FLAVOUR = "asyncio"
+OTHER_FLAVOUR = "a plain def"
+OTHER_CLIENT = "holdfast.Locks"
+
+Context = asyncio.Task[Any]
+
+
+class StateLock:
+    """Nothing: between two awaits a task is alone. The sync twin is a real lock."""
+
+    def __enter__(self) -> None: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class Event:
+    """An event that may be set from any thread, as its sync twin may."""
+
+    __slots__ = ("_event", "_loop")
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def is_set(self) -> bool:
+        """Whether it has been set."""
+        return self._event.is_set()
+
+    def set(self) -> None:
+        """Wake whoever waits."""
+        if _running_loop() is self._loop:
+            self._event.set()
+        else:
+            try:
+                self._loop.call_soon_threadsafe(self._event.set)
+            except RuntimeError:
+                # The loop is closed: nobody can be waiting in it any more.
+                return
+
+    def clear(self) -> None:
+        """Let the next wait wait."""
+        self._event.clear()
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, at most `timeout` seconds of the loop's clock."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+        except TimeoutError:
+            return self._event.is_set()
+        return True
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def context() -> Context:
+    """Return the current owner context: the running task."""
+    task = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("an AsyncLocks is used inside a task of a running event loop")
+    return task
+
+
+def context_name(task: Context) -> str:
+    """Return how people know this owner context."""
+    return task.get_name()
+
+
+class _Lineage:
+    """A task that took a lease, and those it descends from; the dead are left out."""
+
+    __slots__ = ("parent", "task")
+
+    task: weakref.ref[Context]
+    parent: _Lineage | None
+
+    def __init__(self, task: Context, parent: _Lineage | None) -> None:
+        while parent is not None and parent.task() is None:
+            parent = parent.parent
+        self.task = weakref.ref(task)
+        self.parent = parent
+
+
+# A child task starts with a copy of its parent's context, so it finds its parent here.
+_lineage: contextvars.ContextVar[_Lineage | None] = contextvars.ContextVar(
+    "holdfast_lineage", default=None
+)
+
+
+def remember_context(task: Context) -> None:
+    """Note that the task holds something, for the tasks that it will start."""
+    lineage = _lineage.get()
+    if lineage is None or lineage.task() is not task:
+        _lineage.set(_Lineage(task, lineage))
+
+
+def parents() -> tuple[Context, ...]:
+    """Return the living tasks that the current one descends from and that held leases."""
+    found = []
+    lineage = _lineage.get()
+    current = asyncio.current_task()
+    while lineage is not None:
+        task = lineage.task()
+        if task is not None and task is not current:
+            found.append(task)
+        lineage = lineage.parent
+    return tuple(found)
+
+
+def is_flavoured(function: Callable[..., object]) -> bool:
+    """Whether a lock of this flavour can decorate the function."""
+    return inspect.iscoroutinefunction(function)
+
+
+async def shield(work: Coroutine[Any, Any, T]) -> T:
+    """Finish the work even if the caller is cancelled meanwhile, then let it be cancelled."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            if task.cancelled():
+                raise
+            cancelled = error
+        except BaseException:
+            if cancelled is None:
+                raise
+    if cancelled is not None:
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            cancelled.add_note(f"and the release that it interrupted failed: {failure}")
+        raise cancelled
+    return task.result()
+
+
+async def wait_for(event: Event, *, deadline: float, clock: Clock) -> bool:
+    """Wait until the event is set or the deadline has passed; true if it is set."""
+    while not event.is_set():
+        left = deadline - clock.now()
+        if left <= 0:
+            return False
+        await event.wait(min(left, clock.longest_sleep))
+    return True
+
+
+async def readable(sock: socket.socket, *, deadline: float, clock: Clock) -> bool:
+    """Wait until the socket has something to read or the deadline has passed."""
+    loop = asyncio.get_running_loop()
+    rung = Event()
+    loop.add_reader(sock, rung.set)
+    try:
+        return await wait_for(rung, deadline=deadline, clock=clock)
+    finally:
+        loop.remove_reader(sock)
+
+
+class Signal:
+    """Set once, with a reason; can be asked or waited for."""
+
+    __slots__ = ("_clock", "_event", "reason")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._event: Event | None = None
+        self.reason: str | None = None
+
+    def is_set(self) -> bool:
+        """Whether it has happened."""
+        return self.reason is not None
+
+    def set(self, reason: str) -> None:
+        """Say that it happened; the first reason stays."""
+        if self.reason is None:
+            self.reason = reason
+        if self._event is not None:
+            self._event.set()
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it happens, at most `timeout` seconds; true if it has."""
+        if self._event is None:
+            self._event = Event()
+        if self.reason is not None:
+            self._event.set()
+        deadline = float("inf") if timeout is None else self._clock.now() + timeout
+        return await wait_for(self._event, deadline=deadline, clock=self._clock)
+
+
+class Task:
+    """A task that was spawned, and can be waited for."""
+
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self._task = task
+
+    async def join(self) -> None:
+        """Wait until it has ended, unless it is the caller itself."""
+        if self._task is not asyncio.current_task():
+            await asyncio.wait([self._task])
+
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return not self._task.done()
+
+
+def spawn(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> Task:
+    """Run the function beside the caller."""
+    return Task(asyncio.get_running_loop().create_task(function(), name=name))
+
+
+class Worker:
+    """Runs blocking calls one at a time and in order, on one thread of its own.
+
+    A call whose awaiter was cancelled is still made, in its turn: what comes after it (a
+    withdrawal) finds its effect.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._calls: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what the function returns on the worker's thread."""
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._serve, args=(self._calls,), name=self.name, daemon=True
+            )
+            self._thread.start()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._calls.put((loop, future, function, args, kwargs))
+        return await future
+
+    @staticmethod
+    def _serve(calls: queue.SimpleQueue[tuple[Any, ...] | None]) -> None:
+        while (call := calls.get()) is not None:
+            loop, future, function, args, kwargs = call
+            try:
+                result, error = function(*args, **kwargs), None
+            except BaseException as caught:  # noqa: BLE001 - it is raised where it is awaited
+                result, error = None, caught
+            try:
+                loop.call_soon_threadsafe(_settle, future, result, error)
+            except RuntimeError:
+                # The loop was closed under us: nobody is left to hear the answer.
+                continue
+            del call, loop, future, function, args, kwargs, result, error
+
+    async def stop(self) -> None:
+        """End the thread after the calls that were already made."""
+        if self._thread is not None:
+            self._calls.put(None)
+            thread, self._thread = self._thread, None
+            # It ends after at most one request timeout; the loop must not stand still.
+            await asyncio.get_running_loop().run_in_executor(None, thread.join)
+
+    def after_fork_in_child(self) -> None:
+        """Forget the parent's thread, which the child does not have."""
+        self._calls = queue.SimpleQueue()
+        self._thread = None
+
+
+def _settle(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+
+
+class Home:
+    """Where a client lives: the event loop that first used it."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def check(self) -> None:
+        """Refuse a second loop."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            if self._loop is not None:
+                raise ConfigurationError(
+                    "this AsyncLocks belongs to another event loop; make one per loop"
+                )
+            self._loop = loop
+
+    def is_here(self) -> bool:
+        """Whether the caller may act for the client."""
+        return _running_loop() is self._loop
+
+
+class Block:
+    """An `async with` block around a lease; its task is cancelled when the lease is lost.
+
+    The same dance as `asyncio.timeout`: our cancellation becomes LeaseLost where the
+    block is left, and somebody else's cancellation stays one.
+    """
+
+    __slots__ = ("_cancelling", "_done", "_interrupted", "_left", "_message", "_task")
+    can_interrupt = True
+
+    def __init__(self) -> None:
+        self._task = context()
+        self._cancelling = self._task.cancelling()
+        self._interrupted = False
+        self._left = False
+        self._message = ""
+        self._done: Event | None = None
+
+    def interrupt(self, message: str) -> None:
+        """Cancel the body."""
+        if self._interrupted or self._left:
+            return
+        self._message = message
+        if self._task is _current_task():
+            # The body itself found the loss in a call of ours, and hears of it there.
+            # Cancelling a running task strikes at its next await, which may be after it
+            # has left the block; asking the loop to do it lets us see that it has left.
+            asyncio.get_running_loop().call_soon(self._cancel)
+        else:
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if not self._left:
+            self._interrupted = True
+            self._task.cancel(self._message)
+
+    def leave(self, error: BaseException | None) -> bool:
+        """Whether the error that ends the body is our own interruption."""
+        self._left = True
+        if not self._interrupted:
+            return False
+        return self._task.uncancel() <= self._cancelling and isinstance(
+            error, asyncio.CancelledError
+        )
+
+    def finish(self) -> None:
+        """Say that the block was left and its lease ended."""
+        if self._done is not None:
+            self._done.set()
+
+    async def finished(self, *, deadline: float, clock: Clock) -> None:
+        """Wait until the interrupted body has left the block."""
+        if self._task is not _current_task():
+            self._done = Event()
+            await wait_for(self._done, deadline=deadline, clock=clock)
+
+
+def _current_task() -> Context | None:
+    return asyncio.current_task() if _running_loop() is not None else None
+
+
+def close_at_exit(_one: object) -> None:
+    """Do nothing: when the interpreter exits there is no loop left to close in."""

@@ -1,0 +1,225 @@
+"""The runtime of the sync flavour: threads, real locks, blocking calls."""
+
+from __future__ import annotations
+
+import atexit
+import inspect
+import select
+import threading
+import weakref
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from holdfast.runtime.clock import Clock
+
+__all__ = [
+    "Block",
+    "Context",
+    "Event",
+    "ExitStack",
+    "Home",
+    "Signal",
+    "StateLock",
+    "Task",
+    "Worker",
+    "close_at_exit",
+    "context",
+    "context_name",
+    "is_flavoured",
+    "parents",
+    "readable",
+    "remember_context",
+    "shield",
+    "spawn",
+    "wait_for",
+]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+FLAVOUR = "sync"
+OTHER_FLAVOUR = "an async def"
+OTHER_CLIENT = "holdfast.AsyncLocks"
+
+StateLock = threading.RLock
+Event = threading.Event
+Context = threading.Thread
+context = threading.current_thread
+
+
+def context_name(thread: threading.Thread) -> str:
+    """Return how people know this owner context."""
+    return thread.name
+
+
+def remember_context(_thread: threading.Thread) -> None:
+    """Do nothing: a thread does not inherit what its starter held."""
+
+
+def parents() -> tuple[threading.Thread, ...]:
+    """Return nobody: see `remember_context`."""
+    return ()
+
+
+def is_flavoured(function: Callable[..., object]) -> bool:
+    """Whether a lock of this flavour can decorate the function."""
+    return not (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function))
+
+
+def shield(result: T) -> T:
+    """Return the result: a thread cannot be cancelled, so nothing is to be shielded."""
+    return result
+
+
+def wait_for(event: threading.Event, *, deadline: float, clock: Clock) -> bool:
+    """Wait until the event is set or the deadline has passed; true if it is set."""
+    while not event.is_set():
+        left = deadline - clock.now()
+        if left <= 0:
+            return False
+        event.wait(min(left, clock.longest_sleep))
+    return True
+
+
+def readable(sock: socket.socket, *, deadline: float, clock: Clock) -> bool:
+    """Wait until the socket has something to read or the deadline has passed."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    while True:
+        left = deadline - clock.now()
+        if poll.poll(max(0.0, min(left, clock.longest_sleep)) * 1000):
+            return True
+        if left <= 0:
+            return False
+
+
+class Signal:
+    """Set once, with a reason; can be asked or waited for."""
+
+    __slots__ = ("_clock", "_event", "reason")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._event: threading.Event | None = None
+        self.reason: str | None = None
+
+    def is_set(self) -> bool:
+        """Whether it has happened."""
+        return self.reason is not None
+
+    def set(self, reason: str) -> None:
+        """Say that it happened; the first reason stays."""
+        if self.reason is None:
+            self.reason = reason
+        if self._event is not None:
+            self._event.set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it happens, at most `timeout` seconds; true if it has."""
+        if self._event is None:
+            # Made on demand: an Event costs more than the rest of a lease together.
+            self._event = threading.Event()
+        if self.reason is not None:
+            self._event.set()
+        deadline = float("inf") if timeout is None else self._clock.now() + timeout
+        return wait_for(self._event, deadline=deadline, clock=self._clock)
+
+
+class Task:
+    """A thread that was spawned, and can be waited for."""
+
+    def __init__(self, thread: threading.Thread) -> None:
+        self._thread = thread
+
+    def join(self) -> None:
+        """Wait until it has ended, unless it is the caller itself."""
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def is_alive(self) -> bool:
+        """Whether it still runs; false in a forked child, which has no such thread."""
+        return self._thread.is_alive()
+
+
+def spawn(function: Callable[[], None], *, name: str) -> Task:
+    """Run the function beside the caller; it does not keep the interpreter alive."""
+    thread = threading.Thread(target=function, name=name, daemon=True)
+    thread.start()
+    return Task(thread)
+
+
+class Worker:
+    """Runs blocking calls one at a time, here on the caller's own thread."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._one_at_a_time = threading.Lock()
+
+    def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what the function returns."""
+        with self._one_at_a_time:
+            return function(*args, **kwargs)
+
+    def stop(self) -> None:
+        """Do nothing: there is no thread to end."""
+
+    def after_fork_in_child(self) -> None:
+        """Take a fresh mutex: the parent's may have been locked by a thread we lack."""
+        self._one_at_a_time = threading.Lock()
+
+
+class Home:
+    """Where a client lives: any thread."""
+
+    def check(self) -> None:
+        """Do nothing: a sync client serves every thread."""
+
+    def is_here(self) -> bool:
+        """Whether the caller may act for the client."""
+        return True
+
+
+class Block:
+    """A `with` block around a lease; a thread cannot be interrupted from outside."""
+
+    __slots__ = ()
+    can_interrupt = False
+
+    def interrupt(self, _message: str) -> None:
+        """Do nothing: the body learns of the loss from `check()` or when it leaves."""
+
+    def leave(self, _error: BaseException | None) -> bool:
+        """Whether the error that ends the body is our own interruption: never."""
+        return False
+
+    def finish(self) -> None:
+        """Do nothing: nobody waits for a thread's block."""
+
+    def finished(self, *, deadline: float, clock: Clock) -> None:
+        """Do nothing: see `can_interrupt`."""
+
+
+class Closable(Protocol):
+    """Something that lets go when it is told to."""
+
+    def close(self) -> None:
+        """Let go."""
+
+
+# Module state, because the interpreter's exit is one for all.
+_open: weakref.WeakSet[Closable] = weakref.WeakSet()
+
+
+def close_at_exit(one: Closable) -> None:
+    """Close it when the interpreter exits, if it still lives then."""
+    _open.add(one)
+
+
+@atexit.register
+def _close_all() -> None:
+    for one in list(_open):
+        one.close()

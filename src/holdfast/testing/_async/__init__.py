@@ -1,0 +1,1 @@
+"""The contract and its tools, asyncio flavour: the source."""

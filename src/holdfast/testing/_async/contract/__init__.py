@@ -1,0 +1,26 @@
+"""The laws of DESIGN as a test suite that every backend inherits, a section per law."""
+
+from __future__ import annotations
+
+from holdfast.testing._async.contract.failing import AsyncLawsOfFailing
+from holdfast.testing._async.contract.holding import AsyncLawsOfHolding
+from holdfast.testing._async.contract.living import AsyncLawsOfLiving
+
+__all__ = ["AsyncBackendContract"]
+
+
+class AsyncBackendContract(AsyncLawsOfHolding, AsyncLawsOfFailing, AsyncLawsOfLiving):
+    """Subclass it, say how your backend is opened, and pytest collects every law.
+
+        class TestMyBackend(AsyncBackendContract):
+            capabilities = MyBackend.capabilities
+
+            def set_up(self):
+                self.store = MyStore()
+
+            def make_backend(self, clock):
+                return MyBackend(self.store, clock=clock)
+
+    Tests are selected by the capabilities that the class declares; none is ever skipped.
+    Each test runs on a loop of its own and needs no plug-in.
+    """

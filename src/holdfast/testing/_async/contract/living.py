@@ -1,0 +1,241 @@
+"""Laws 12 to 15: names, sharing, closing, and limits of holding."""
+
+from __future__ import annotations
+
+import asyncio  # async only
+import pickle
+from typing import Any
+
+import pytest
+
+from holdfast.errors import (
+    AcquireTimeout,
+    ConfigurationError,
+    LeaseLost,
+    LocksClosed,
+    NotOwner,
+    WouldDeadlock,
+)
+from holdfast.testing import aio as runner
+from holdfast.testing._async.contract.subject import AsyncSubject, requires
+
+NAMES = (
+    "door",
+    "Door",
+    "door ",
+    " door",
+    "door\n",
+    "door\0",
+    "door\0x",
+    "d\u00f6or",
+    "do\u0308or",
+    "\ufb01",
+    "fi",
+    "stra\u00dfe",
+    "strasse",
+    "{door}",
+    "door{x}",
+    "a/b",
+    "a%2Fb",
+    "../door",
+    "'; DROP TABLE places; --",
+    "door\r\nFLUSHALL\r\n",
+    "*",
+    "\U0001f512",
+    "x" * 512,
+    "x" * 511,
+)
+
+
+class AsyncLawsOfLiving(AsyncSubject):
+    """The laws about living with others."""
+
+    # -- Law 12: names -----------------------------------------------------------------
+
+    async def test_law_12_two_names_never_share_a_lock(self) -> None:
+        """Names that look alike, or look like commands, are held side by side."""
+        first, second = self.locks(), self.locks()
+        leases = [await first.lock(name, ttl=30.0).acquire(timeout=0) for name in NAMES]
+
+        for name in NAMES:
+            assert await second.lock(name).try_acquire() is None
+            assert len((await second.inspect(name)).holders) == 1
+        assert [one.name async for one in second.survey("doo")] == sorted(
+            (name for name in NAMES if name.startswith("doo")), key=str.encode
+        )
+
+        for lease in leases:
+            await lease.release()
+        assert await second.lock(NAMES[-1]).try_acquire() is not None
+
+    async def test_law_12_bad_names_are_refused(self) -> None:
+        """Empty, too long, not text, or without a UTF-8 form."""
+        locks = self.locks()
+        for name in ("", "x" * 513, "\u00e9" * 257, "\ud800"):
+            with pytest.raises(ConfigurationError):
+                locks.lock(name)
+        for wrong in (None, 7, b"door"):
+            with pytest.raises(TypeError):
+                locks.lock(wrong)  # type: ignore[arg-type]
+
+    # -- Law 13: sharing ---------------------------------------------------------------
+
+    async def test_law_13_a_failed_acquire_does_not_disturb_a_holder_on_the_same_object(
+        self,
+    ) -> None:
+        """The lock object is shared; the hold is not."""
+        lock = self.locks().lock("door", ttl=30.0)
+
+        async def fail() -> None:
+            with pytest.raises(AcquireTimeout):
+                await lock.acquire(timeout=0.02)
+            with pytest.raises(NotOwner):
+                await lock.release()
+
+        async with lock as lease:
+            await runner.start(fail).result()
+            assert lease.is_trusted
+            assert await self.locks().lock("door").try_acquire() is None
+
+        assert await self.locks().lock("door").try_acquire() is not None
+
+    async def test_law_13_a_block_may_be_left_by_another(self) -> None:
+        """Leaving releases the hold that entering made, also from another thread or task."""
+        lock = self.locks().lock("door", ttl=30.0)
+        await runner.start(lock.__aenter__).result()
+
+        await lock.__aexit__(None, None, None)
+
+        assert await self.locks().lock("door").try_acquire() is not None
+
+    async def test_law_13_another_thread_or_task_does_not_reenter(self) -> None:
+        """The owner is the thread or task itself."""
+        lock = self.locks().lock("door", ttl=30.0)
+        async with lock:
+            assert await runner.start(lock.try_acquire).result() is None
+
+    async def test_law_13_all_of_them_or_none(self) -> None:
+        """Several names are taken in byte order, and given back when one is missing."""
+        locks, other = self.locks(), self.locks()
+        lease = await other.lock("b").acquire()
+
+        assert await locks.all("c", "b", "a").try_acquire() is None
+        assert [len((await other.inspect(name)).holders) for name in "abc"] == [0, 1, 0]
+        await lease.release()
+
+        async with locks.all("c", "b", "a") as leases:
+            assert [one.name for one in leases] == ["c", "b", "a"]
+            with pytest.raises(WouldDeadlock):
+                await locks.all("a", "aa").acquire(timeout=0)
+        assert [len((await other.inspect(name)).holders) for name in "abc"] == [0, 0, 0]
+
+    # -- Law 14: closing ------------------------------------------------------------------
+
+    async def test_law_14_close_tells_every_lease(self) -> None:
+        """A lease outside any block is lost, and its name is free."""
+        locks = self.locks()
+        lease = await locks.lock("door", ttl=30.0).acquire()
+
+        await locks.aclose()
+
+        assert lease.lost.reason == "closed"
+        with pytest.raises(LeaseLost):
+            lease.check()
+        with pytest.raises(LocksClosed):
+            await locks.lock("door").acquire()
+        assert await self.locks().lock("door").try_acquire() is not None
+        await locks.aclose()
+
+    # async only: begin
+    async def test_law_14_close_cancels_bodies_and_awaits_them(self) -> None:
+        """A body that was inside has ended, and its name is free, when close returns."""
+        locks = self.locks()
+        ended: list[str] = []
+
+        async def body() -> None:
+            try:
+                async with locks.lock("door", ttl=30.0):
+                    try:
+                        await asyncio.sleep(1000)
+                    finally:
+                        ended.append("body")
+            except LeaseLost as error:
+                ended.append(error.reason)
+
+        running = runner.start(body)
+        await self.pass_time(0.05)
+        await locks.aclose()
+
+        assert await self.locks().lock("door").try_acquire() is not None
+        await running.result()
+        assert ended == ["body", "closed"]
+
+    # async only: end
+
+    # -- Law 15: limits of holding ----------------------------------------------------------
+
+    async def test_law_15_max_hold_ends_a_lease(self) -> None:
+        """Renewed or not, at the cap it is lost with that reason."""
+        locks = self.locks()
+        lease = await locks.lock("door", max_hold=self.ttl * 1.5).acquire()
+        started = self.clock.now()
+
+        assert await lease.lost.wait(self.ttl * 1.5 + self.slack)
+
+        assert lease.lost.reason == "max_hold"
+        assert self.clock.now() - started >= self.ttl * 1.5 - 0.05
+        # Renewal has stopped, so the name is free within a ttl.
+        await self.pass_time(self.ttl * 1.05)
+        assert await self.locks().lock("door").try_acquire() is not None
+
+    async def test_law_15_min_hold_keeps_a_name_closed(self) -> None:
+        """A short job on several machines whose schedules are not quite in step."""
+        async with self.locks().lock("job", min_hold=0.4):
+            pass
+        other = self.locks().lock("job")
+
+        assert await other.try_acquire() is None
+
+        started = self.clock.now()
+        assert (await other.acquire(timeout=0.4 + self.slack)).is_trusted
+        assert self.clock.now() - started <= 0.4 + self.slack
+
+    @requires("lock_delay")
+    async def test_law_15_lock_delay_follows_a_failure_and_no_clean_release(self) -> None:
+        """After a holder failed the name stays closed; after a release it does not."""
+        locks = self.locks()
+        clean = await locks.lock("door", lock_delay=30.0).acquire()
+        await clean.release()
+        failed = await self.locks().lock("door", lock_delay=1.0, renew=False).acquire(timeout=0)
+        await self.pass_time(self.ttl * 1.1)
+
+        assert not failed.is_trusted
+        assert await locks.lock("door").try_acquire() is None
+        started = self.clock.now()
+        assert (await locks.lock("door").acquire(timeout=1.0 + self.slack)).is_trusted
+        assert self.clock.now() - started >= 1.0 - self.ttl * 0.1 - 0.05
+
+    @requires("lock_delay")
+    async def test_law_15_lock_delay_follows_a_break(self) -> None:
+        """An operator's break leaves the old holder time to find out."""
+        locks = self.locks()
+        await locks.lock("door", lock_delay=0.5, renew=False).acquire()
+
+        await locks.break_("door")
+
+        assert await self.locks().lock("door").try_acquire() is None
+        assert (await self.locks().lock("door").acquire(timeout=0.5 + self.slack)).is_trusted
+
+    # -- Every error of ours ----------------------------------------------------------------
+
+    async def test_law_11_an_error_survives_pickling(self) -> None:
+        """Workers send their errors to other processes."""
+        await self.locks(label="first").lock("door", ttl=30.0).acquire()
+        with pytest.raises(AcquireTimeout) as caught:
+            await self.locks().lock("door").acquire(timeout=0)
+
+        copy: Any = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own bytes
+
+        assert str(copy) == str(caught.value)
+        assert copy.holders == caught.value.holders
+        assert copy.exit_code == 75

@@ -1,0 +1,174 @@
+# Generated from src/holdfast/testing/_async/faulty.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""A backend that fails on command: the faults of a network, without one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import BackendUnavailable, OutcomeUnknown
+from holdfast.model import Grant
+from holdfast.runtime import threads as runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from holdfast._sync.backend import Backend
+    from holdfast.model import Claim, Finding, Held, Holder, Inspection, Renewal
+    from holdfast.runtime.clock import Clock
+
+
+class FaultyBackend:
+    """Passes every verb on to a real backend, unless it was told to fail.
+
+    A fault is set for a verb by name ("try_acquire", "renew", "release", "withdraw") and
+    strikes its next calls. `calls` counts what was asked, `delivered` what got through.
+    """
+
+    def __init__(self, inner: Backend, *, clock: Clock) -> None:
+        self.inner = inner
+        self.capabilities = inner.capabilities
+        self.min_ttl = inner.min_ttl
+        self.location = f"faulty {inner.location}"
+        self.calls: Counter[str] = Counter()
+        self.delivered: Counter[str] = Counter()
+        self._clock = clock
+        self._faults: dict[str, list[str]] = {}
+        self._delays: dict[str, float] = {}
+        self._late: list[Callable[[], Any]] = []
+        self._grants: dict[str, list[Grant]] = {}
+        self._is_away = False
+
+    # -- the faults --------------------------------------------------------------------
+
+    def lose_request(self, verb: str, *, times: int = 1) -> None:
+        """Let the next requests never arrive; the caller does not learn that."""
+        self._faults.setdefault(verb, []).extend(["request"] * times)
+
+    def lose_reply(self, verb: str, *, times: int = 1) -> None:
+        """Let the next requests be executed and their replies be lost."""
+        self._faults.setdefault(verb, []).extend(["reply"] * times)
+
+    def deliver_late(self, verb: str, *, times: int = 1) -> None:
+        """Keep the next requests back until `deliver`; the caller gets no answer."""
+        self._faults.setdefault(verb, []).extend(["late"] * times)
+
+    def hang(self, verb: str, *, times: int = 1) -> None:
+        """Let the next requests be lost, and the caller notice only at its deadline."""
+        self._faults.setdefault(verb, []).extend(["hang"] * times)
+
+    def delay(self, verb: str, seconds: float) -> None:
+        """Let every request of this verb take so much longer; 0 ends it."""
+        self._delays[verb] = seconds
+
+    def go_away(self) -> None:
+        """Refuse everything, as a server that is down."""
+        self._is_away = True
+
+    def come_back(self) -> None:
+        """Serve again, and forget all faults that have not struck."""
+        self._is_away = False
+        self._faults.clear()
+
+    def deliver(self) -> None:
+        """Execute what was kept back, now that nobody waits for it."""
+        late, self._late = self._late, []
+        for request in late:
+            request()
+
+    def expire_now(self, name: str) -> None:
+        """Let the store drop the grants of this client on a name, without a word to it."""
+        for grant in self._grants.pop(name, []):
+            self.inner.withdraw(grant.claim, deadline=self._clock.now() + 10.0, tombstone=False)
+
+    # -- the verbs ---------------------------------------------------------------------
+
+    def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+        """See the protocol."""
+
+        def request() -> Grant | Held:
+            return self.inner.try_acquire(claim, deadline=deadline)
+
+        answer: Grant | Held = self._pass("try_acquire", request, deadline)
+        if isinstance(answer, Grant):
+            self._grants.setdefault(claim.name, []).append(answer)
+        return answer
+
+    def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
+        """See the protocol."""
+
+        def request() -> Sequence[Renewal]:
+            return self.inner.renew(grants, deadline=deadline)
+
+        answer: Sequence[Renewal] = self._pass("renew", request, deadline)
+        return answer
+
+    def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
+        """See the protocol."""
+
+        def request() -> bool:
+            return self.inner.release(grant, deadline=deadline, tombstone=tombstone)
+
+        answer: bool = self._pass("release", request, deadline)
+        return answer
+
+    def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
+        """See the protocol."""
+
+        def request() -> None:
+            self.inner.withdraw(claim, deadline=deadline, tombstone=tombstone)
+
+        self._pass("withdraw", request, deadline)
+
+    def wait(self, claim: Claim, *, deadline: float) -> None:
+        """See the protocol."""
+        self.inner.wait(claim, deadline=deadline)
+
+    def inspect(self, name: str, *, deadline: float) -> Inspection:
+        """See the protocol."""
+        return self.inner.inspect(name, deadline=deadline)
+
+    def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
+        """See the protocol."""
+        for one in self.inner.survey(prefix, deadline=deadline):
+            yield one
+
+    def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
+        """See the protocol."""
+        return self.inner.break_(name, deadline=deadline)
+
+    def diagnose(self, *, deadline: float) -> Sequence[Finding]:
+        """See the protocol."""
+        return self.inner.diagnose(deadline=deadline)
+
+    def disown(self, client: str, *, deadline: float) -> None:
+        """See the protocol."""
+        self.inner.disown(client, deadline=deadline)
+
+    def close(self) -> None:
+        """See the protocol."""
+        self.inner.close()
+
+    # -- what strikes ------------------------------------------------------------------
+
+    def _pass(self, verb: str, request: Callable[[], Any], deadline: float) -> Any:
+        self.calls[verb] += 1
+        if self._is_away:
+            raise BackendUnavailable("the faulty backend is away")
+        if self._delays.get(verb):
+            self._sleep_until(min(deadline, self._clock.now() + self._delays[verb]))
+        fault = self._faults[verb].pop(0) if self._faults.get(verb) else None
+        if fault == "late":
+            self._late.append(request)
+        if fault == "hang":
+            self._sleep_until(deadline)
+        if fault is None or fault == "reply":
+            self.delivered[verb] += 1
+            answer = request()
+            if fault is None:
+                return answer
+        raise OutcomeUnknown(f"the faulty backend did not answer {verb}")
+
+    def _sleep_until(self, deadline: float) -> None:
+        runtime.wait_for(runtime.Event(), deadline=deadline, clock=self._clock)

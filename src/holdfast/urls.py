@@ -1,0 +1,123 @@
+"""Which backend a URL means: the one place that knows them all, and imports them late."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
+
+from holdfast.core.naming import checked_namespace
+from holdfast.errors import ConfigurationError
+from holdfast.options import checked_keywords
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.runtime.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A backend: its module, its class (as the sync flavour calls it), how a URL is read."""
+
+    module: str
+    name: str
+    arguments: Callable[[SplitResult, str], dict[str, Any]]
+    example: str
+
+
+def _memory(url: SplitResult, namespace: str) -> dict[str, Any]:
+    # Clients that share a store by name are still kept apart by their namespaces.
+    name = url.netloc + url.path
+    return {"name": f"{namespace}/{name}" if name else ""}
+
+
+def _sqlite(url: SplitResult, namespace: str) -> dict[str, Any]:
+    from holdfast.embedded.filesystem import default_path, is_container
+
+    if url.netloc:
+        raise ConfigurationError(
+            f"sqlite://{url.netloc}… names a host; write sqlite:///absolute/path.db "
+            "or sqlite:relative.db"
+        )
+    path = unquote(url.path)
+    if path and path != "/":
+        return {"path": Path(path).absolute(), "namespace": namespace}
+    chosen = default_path()
+    # Once per client, since the first question after a surprise is "which file?".
+    log = logging.getLogger("holdfast")
+    reach = "excludes only processes of this user on this machine"
+    if is_container():
+        log.warning("embedded locks in a container: %s %s and in this container", chosen, reach)
+    else:
+        log.info("embedded locks: %s %s", chosen, reach)
+    return {"path": chosen, "namespace": namespace, "create_directory": True}
+
+
+def _redis(url: SplitResult, namespace: str) -> dict[str, Any]:
+    plain = urlunsplit(url._replace(query="", fragment=""))
+    return {"url": plain, "location": masked(plain), "namespace": namespace}
+
+
+_KINDS = {
+    "memory": _Kind("memory", "MemoryBackend", _memory, "memory://"),
+    "redis": _Kind("redis", "RedisBackend", _redis, "redis://host:6379/0"),
+    "rediss": _Kind("redis", "RedisBackend", _redis, "rediss://host:6379/0"),
+    "sqlite": _Kind("sqlite", "SqliteBackend", _sqlite, "sqlite:///path/to/locks.db"),
+}
+
+
+def open_backend(
+    url: str | None, *, flavour: str, namespace: str, clock: Clock, options: dict[str, object]
+) -> Any:  # noqa: ANN401 - of either flavour
+    """Return the backend that the URL names; None is the embedded default. No I/O yet."""
+    parts = _split("sqlite://" if url is None else url)
+    kind = _KINDS.get(parts.scheme)
+    if kind is None:
+        raise ConfigurationError(
+            f"unknown scheme {parts.scheme!r} in {masked(url or '')!r}; accepted: "
+            + ", ".join(sorted(one.example for one in _KINDS.values()))
+        )
+    backend = backend_class(parts.scheme, flavour=flavour)
+    in_url = dict(parse_qsl(parts.query, keep_blank_values=True))
+    checked_keywords({**in_url, **options}, accepted=backend.options, what=f"{parts.scheme}://")
+    arguments = kind.arguments(parts, checked_namespace(namespace))
+    return backend(clock=clock, **arguments, **{**in_url, **options})
+
+
+def backend_class(scheme: str, *, flavour: str) -> Any:  # noqa: ANN401 - as above
+    """Return the class behind a scheme, importing its module now."""
+    kind = _KINDS[scheme]
+    module = importlib.import_module(f"holdfast.{flavour}.backends.{kind.module}")
+    return getattr(module, ("Async" if flavour == "_async" else "") + kind.name)
+
+
+def schemes() -> tuple[str, ...]:
+    """Return every scheme that is known."""
+    return tuple(_KINDS)
+
+
+def masked(url: str) -> str:
+    """Return the URL without its password, for errors, logs and reports."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "(unreadable URL)"
+    if "@" not in parts.netloc:
+        return url
+    login, _, host = parts.netloc.rpartition("@")
+    user, colon, _ = login.partition(":")
+    shown = f"{user}:***@{host}" if colon else f"{user}@{host}"
+    return urlunsplit(parts._replace(netloc=shown))
+
+
+def _split(url: str) -> SplitResult:
+    if not isinstance(url, str):
+        raise TypeError(f"a URL is a str, not {type(url).__name__}")
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise ConfigurationError(f"the URL cannot be read: {error}") from None

@@ -1,0 +1,314 @@
+"""For each law something that breaks it, caught by that law's tests and by no other's.
+
+A contract that lets these pass would mean nothing. Some laws are kept by the backend,
+some by the client; what is broken here is whichever keeps it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from holdfast import (
+    AcquireTimeout,
+    AsyncBackend,
+    AsyncLease,
+    AsyncLock,
+    AsyncLocks,
+    BackendUnavailable,
+    Claim,
+    Grant,
+    Held,
+    NotAcquired,
+    OutcomeUnknown,
+    Renewal,
+)
+from holdfast._async.backends.memory import AsyncMemoryBackend
+from holdfast.core.door import Door
+from holdfast.core.trust import trusted_until
+from holdfast.embedded.memory import MemoryStore
+from holdfast.runtime.clock import Clock
+from holdfast.testing import AsyncBackendContract
+
+CAPABILITIES = AsyncMemoryBackend.capabilities
+
+
+class Whole(AsyncBackendContract):
+    """The unbroken subject, on virtual time; each broken one changes a single thing."""
+
+    capabilities = CAPABILITIES
+    virtual_time = True
+    backend_class: type[AsyncMemoryBackend] = AsyncMemoryBackend
+    locks_class: type[AsyncLocks] = AsyncLocks
+    store_class: type[MemoryStore] = MemoryStore
+
+    def set_up(self) -> None:
+        self.store = self.store_class(self.clock)
+
+    def make_backend(self, clock: Clock) -> AsyncBackend:
+        return self.backend_class(clock=clock, store=self.store)
+
+    def make_locks(self, backend: AsyncBackend, **options: Any) -> AsyncLocks:
+        return self.locks_class.from_backend(backend, clock=self.clock, **options)
+
+
+class _LocksWith(AsyncLocks):
+    lock_class: type[AsyncLock] = AsyncLock
+
+    def lock(self, name: str, **options: Any) -> AsyncLock:
+        return self.lock_class(self._client, name, self._options(options))  # type: ignore[arg-type]
+
+
+# -- one broken thing per law ----------------------------------------------------------
+
+
+class _RunsTheBodyAnyway(AsyncLock):
+    async def __aenter__(self) -> AsyncLease:
+        try:
+            return await super().__aenter__()
+        except (NotAcquired, BackendUnavailable):
+            return None  # type: ignore[return-value]
+
+    async def __aexit__(self, *error: Any) -> None:
+        if self._entered:
+            await super().__aexit__(*error)
+
+
+class Law01(Whole):
+    class locks_class(_LocksWith):
+        lock_class = _RunsTheBodyAnyway
+
+
+class Law02(Whole):
+    """A semaphore that does not count single permits."""
+
+    class backend_class(AsyncMemoryBackend):
+        async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+            if 1 < claim.capacity < 1000 and claim.weight == 1:
+                claim = dataclasses.replace(claim, weight=0)
+            return await super().try_acquire(claim, deadline=deadline)
+
+
+class Law03(Whole):
+    """A break that resets the token."""
+
+    class backend_class(AsyncMemoryBackend):
+        broken: Counter[str] = Counter()
+
+        async def break_(self, name: str, *, deadline: float) -> Any:
+            self.broken[name] += 10**12
+            return await super().break_(name, deadline=deadline)
+
+        async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+            answer = await super().try_acquire(claim, deadline=deadline)
+            if isinstance(answer, Grant) and answer.token:
+                answer = dataclasses.replace(answer, token=answer.token - self.broken[claim.name])
+            return answer
+
+
+class Law04(Whole):
+    """A release that deletes whatever is there."""
+
+    class backend_class(AsyncMemoryBackend):
+        async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
+            released = await super().release(grant, deadline=deadline, tombstone=tombstone)
+            if not released:
+                await self.break_(grant.claim.name, deadline=deadline)
+            return released
+
+
+class Law05(Whole):
+    """A repeat that returns the same grant and leaves its deadline as it was."""
+
+    class backend_class(AsyncMemoryBackend):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.given: dict[str, Grant] = {}
+
+        async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+            if claim.id in self.given:
+                return self.given[claim.id]
+            answer = await super().try_acquire(claim, deadline=deadline)
+            if isinstance(answer, Grant):
+                self.given[claim.id] = answer
+            return answer
+
+
+class Law06(Whole):
+    """No tombstones: a late request finds an open door."""
+
+    class backend_class(AsyncMemoryBackend):
+        async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
+            del tombstone
+            await super().withdraw(claim, deadline=deadline, tombstone=False)
+
+
+class Law07(Whole):
+    """A renewal that was not answered counts as done."""
+
+    def make_locks(self, backend: AsyncBackend, **options: Any) -> AsyncLocks:
+        locks = super().make_locks(backend, **options)
+        watchdog = locks._client.watchdog
+        apply = watchdog.apply
+
+        def hopeful(hold: Any, outcome: Renewal, **facts: Any) -> None:
+            if outcome is Renewal.UNKNOWN:
+                outcome = Renewal.RENEWED
+                facts["until"] = trusted_until(sent_at=facts["sent_at"], ttl=hold.grant.ttl)
+            apply(hold, outcome, **facts)
+
+        watchdog.apply = hopeful  # type: ignore[method-assign]
+        return locks
+
+
+class Law08(Whole):
+    """Requests that are given up far too late."""
+
+    def make_locks(self, backend: AsyncBackend, **options: Any) -> AsyncLocks:
+        locks = super().make_locks(backend, **options)
+        locks._client.request_timeout *= 4
+        return locks
+
+
+class Law09(Whole):
+    """A waiter behind a dead holder is kept waiting long after the ttl."""
+
+    class store_class(MemoryStore):
+        def __init__(self, clock: Clock) -> None:
+            super().__init__(clock)
+            self.released: set[str] = set()
+
+    class backend_class(AsyncMemoryBackend):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.now = options["clock"].now
+            self.behind: dict[str, Held] = {}
+            self.held_back: dict[str, float] = {}
+
+        async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
+            self._store.released.add(grant.claim.name)  # type: ignore[attr-defined]
+            return await super().release(grant, deadline=deadline, tombstone=tombstone)
+
+        async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+            answer = await super().try_acquire(claim, deadline=deadline)
+            if isinstance(answer, Held):
+                self.behind[claim.id] = answer
+                return answer
+            refused = self.behind.get(claim.id)
+            released: set[str] = self._store.released  # type: ignore[attr-defined]
+            if refused and refused.holders and claim.name not in released:
+                since = self.held_back.setdefault(claim.id, self.now())
+                if self.now() < since + 5.0:
+                    return Held(refused.holders, 1, 0.1)
+            return answer
+
+
+class _NoOneIsTurnedAway(Door):
+    def _turn_away(self, client: str) -> None:
+        pass
+
+
+class Law10(Whole):
+    """Dead waiters cost a window each."""
+
+    class store_class(MemoryStore):
+        door = _NoOneIsTurnedAway
+
+
+class _CallsIgnoranceAnOutage(AsyncLock):
+    async def acquire(self, **options: Any) -> AsyncLease:
+        try:
+            return await super().acquire(**options)
+        except OutcomeUnknown as error:
+            raise BackendUnavailable(str(error)) from error
+
+
+class Law11(Whole):
+    class locks_class(_LocksWith):
+        lock_class = _CallsIgnoranceAnOutage
+
+
+class Law12(Whole):
+    """Names that differ only in case are one."""
+
+    class backend_class(AsyncMemoryBackend):
+        async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+            claim = dataclasses.replace(claim, name=claim.name.lower())
+            return await super().try_acquire(claim, deadline=deadline)
+
+
+class _FailureReleases(AsyncLock):
+    async def acquire(self, **options: Any) -> AsyncLease:
+        try:
+            return await super().acquire(**options)
+        except AcquireTimeout:
+            for lease in list(self._leases):
+                await lease.release()
+            raise
+
+
+class Law13(Whole):
+    class locks_class(_LocksWith):
+        lock_class = _FailureReleases
+
+
+class Law14(Whole):
+    """A close that tells nobody."""
+
+    class locks_class(AsyncLocks):
+        async def aclose(self) -> None:
+            self._client._is_closed = True
+            await self._client.watchdog.stop()
+            await self._client.backend.aclose()
+
+
+class Law15(Whole):
+    """A min_hold that is not kept."""
+
+    class backend_class(AsyncMemoryBackend):
+        async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+            claim = dataclasses.replace(claim, min_hold=0.0)
+            return await super().try_acquire(claim, deadline=deadline)
+
+
+# -- the trial -----------------------------------------------------------------------------
+
+
+def laws_that_fail(subject: type[Whole]) -> set[int]:
+    """Return the numbers of the laws whose tests fail."""
+    failed = set()
+    for name in dir(subject):
+        law = re.match(r"test_law_(\d\d)_", name)
+        if law is None or int(law[1]) in failed:
+            continue
+        try:
+            getattr(subject(), name)()
+        except Exception:  # noqa: BLE001 - whatever a broken subject leads to is a failure
+            failed.add(int(law[1]))
+        except BaseException as error:
+            if type(error).__name__ != "Failed":  # pytest's "did not raise"
+                raise
+            failed.add(int(law[1]))
+    return failed
+
+
+def test_every_law_has_a_test_and_a_broken_subject() -> None:
+    laws = {int(law[1]) for name in dir(Whole) if (law := re.match(r"test_law_(\d\d)_", name))}
+
+    assert laws == set(range(1, 16))
+    assert all(f"Law{law:02}" in globals() for law in laws)
+
+
+def test_the_unbroken_subject_passes() -> None:
+    assert laws_that_fail(Whole) == set()
+
+
+@pytest.mark.parametrize("law", range(1, 16))
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_broken_law_is_caught_by_its_own_tests_and_by_no_others(law: int) -> None:
+    """The name of the failing test says which promise is not kept."""
+    assert laws_that_fail(globals()[f"Law{law:02}"]) == {law}

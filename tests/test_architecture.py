@@ -1,0 +1,239 @@
+"""Imports point one way, and `import holdfast` costs nothing but the standard library."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "src" / "holdfast"
+
+# A layer imports itself and the rows before its own; those of one row do not know each other.
+ROWS = (
+    ("model",),
+    ("errors",),
+    ("options",),
+    ("core",),
+    ("runtime",),
+    ("scripts",),
+    ("embedded", "wire"),
+    ("_async", "_sync"),
+    ("urls",),
+    ("holdfast",),  # holdfast/__init__.py: the public names.
+    ("fencing", "sql_rows", "testing", "challenge"),
+    ("cli",),
+    ("__main__",),
+)
+ROW = {layer: number for number, row in enumerate(ROWS) for layer in row}
+
+# The client finds its backend by URL, and the backends are written on the client's own layer.
+# So these look up when they are called, and no earlier.
+LAZY = {("_async/locks.py", "urls"), ("_sync/locks.py", "urls")}
+
+FLAVOURS = {"_async": "_sync", "_sync": "_async"}
+
+# core decides by values alone. What it needs of these is handed to it.
+FORBIDDEN_IN_CORE = {"asyncio", "os", "random", "secrets", "socket", "threading", "time"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """A module that a file imports, by its full name."""
+
+    module: str
+    line: int
+    is_lazy: bool
+
+
+def violations(package: Path) -> list[str]:
+    """Return what is wrong with the imports of all modules below `package`."""
+    return [
+        f"{path.relative_to(package).as_posix()}:{found.line} imports {found.module}: {reason}"
+        for path in sorted(package.rglob("*.py"))
+        for found in imports(path, package)
+        if (reason := objection(path.relative_to(package), found))
+    ]
+
+
+def objection(path: Path, found: Import) -> str | None:
+    """Say why this file must not import that module, or None where it may."""
+    layer = layer_of(path)
+    root, *rest = found.module.split(".")
+    if root != "holdfast":
+        is_forbidden = layer == "core" and root in FORBIDDEN_IN_CORE
+        return "core decides, and never acts" if is_forbidden else None
+    target = rest[0] if rest else "holdfast"
+    for name in (layer, target):
+        if name not in ROW:
+            return f"{name} has no layer"
+    if FLAVOURS.keys() & set(path.parts) & {FLAVOURS.get(part) for part in rest}:
+        return "the flavours never import each other"
+    if (path.as_posix(), target) in LAZY:
+        return None if found.is_lazy else f"{target} only inside a function"
+    if target != layer and ROW[target] >= ROW[layer]:
+        return f"{layer} stands before {target}, or beside it"
+    return None
+
+
+def layer_of(path: Path) -> str:
+    """Return the layer of a file, given by its path below the package."""
+    first = path.parts[0].removesuffix(".py")
+    return "holdfast" if first == "__init__" else first
+
+
+def imports(path: Path, package: Path) -> Iterator[Import]:
+    """Find every import of a file, those in functions and for type checkers too."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    lazy = {
+        id(inner)
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(outer)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules = list(sources(node, path, package))
+        else:
+            continue
+        for module in modules:
+            yield Import(module, node.lineno, is_lazy=id(node) in lazy)
+
+
+def sources(node: ast.ImportFrom, path: Path, package: Path) -> Iterator[str]:
+    """Return the modules of a `from` import, absolute; `from a import b` may mean a.b."""
+    base = node.module or ""
+    if node.level:
+        here = ("holdfast", *path.relative_to(package).parent.parts)
+        base = ".".join((*here[: len(here) - node.level + 1], *filter(None, [node.module])))
+    for alias in node.names:
+        inner = package.joinpath(*base.split(".")[1:], alias.name)
+        is_module = inner.is_dir() or inner.with_suffix(".py").exists()
+        yield f"{base}.{alias.name}" if base.split(".")[0] == "holdfast" and is_module else base
+
+
+def test_imports_point_one_way() -> None:
+    assert PACKAGE.joinpath("__init__.py").exists()
+    assert violations(PACKAGE) == []
+
+
+def test_importing_holdfast_needs_the_standard_library_alone() -> None:
+    program = """
+        import sys
+        before = set(sys.modules)
+        import holdfast
+        print(*sorted(set(sys.modules) - before))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+
+    loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+
+    foreign = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names
+    assert "holdfast" in loaded
+    assert foreign == {"holdfast"}
+    assert "sqlite3" not in loaded
+
+
+# The checker itself.
+
+
+@pytest.fixture
+def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
+    """Give what the checker says of one file in a small package that is fine without it."""
+    for name in ("__init__", "errors", "urls", "core/admission", "_async/locks", "_sync/lock"):
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("import json\n")
+    assert violations(tmp_path) == []
+
+    def check(name: str, text: str) -> list[str]:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(text)
+        return violations(tmp_path)
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("errors.py", "import holdfast.urls", "errors stands before urls, or beside it"),
+        ("errors.py", "from holdfast import urls", "errors stands before urls, or beside it"),
+        ("errors.py", "from . import urls", "errors stands before urls, or beside it"),
+        ("errors.py", "from holdfast import Lock", "errors stands before holdfast, or beside it"),
+        (
+            "core/quorum.py",
+            "from ..urls import x",
+            "core stands before urls, or beside it",
+        ),
+        (
+            "core/quorum.py",
+            "def f():\n    from holdfast._async import locks",
+            "core stands before _async, or beside it",
+        ),
+        (
+            "model.py",
+            "if TYPE_CHECKING:\n    import holdfast.core.admission",
+            "model stands before core, or beside it",
+        ),
+        ("core/quorum.py", "import time", "core decides, and never acts"),
+        ("core/quorum.py", "from os.path import join", "core decides, and never acts"),
+        ("_async/x.py", "import holdfast._sync.lock", "the flavours never import each other"),
+        ("_sync/x.py", "from .._async import locks", "the flavours never import each other"),
+        ("testing/_sync/x.py", "import holdfast._async", "the flavours never import each other"),
+        (
+            "testing/_async/x.py",
+            "from holdfast.testing._sync import y",
+            "the flavours never import each other",
+        ),
+        ("_async/locks.py", "from holdfast.urls import x", "urls only inside a function"),
+        (
+            "_async/lock.py",
+            "def f():\n    import holdfast.urls",
+            "_async stands before urls, or beside it",
+        ),
+        ("__init__.py", "import holdfast.testing", "holdfast stands before testing, or beside it"),
+        (
+            "fencing/sql.py",
+            "import holdfast.testing",
+            "fencing stands before testing, or beside it",
+        ),
+        ("helpers.py", "import holdfast.errors", "helpers has no layer"),
+        ("urls.py", "import holdfast.helpers", "helpers has no layer"),
+    ],
+)
+def test_the_checker_catches_a_wrong_import(
+    name: str, text: str, complaint: str, complaints: Callable[[str, str], list[str]]
+) -> None:
+    [found] = complaints(name, text)
+
+    assert found.startswith(f"{name}:")
+    assert found.endswith(f": {complaint}")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("urls.py", "from holdfast._async import locks\nimport holdfast._sync.lock"),
+        ("core/quorum.py", "from holdfast.core.admission import x\nfrom .admission import y"),
+        ("_async/locks.py", "def f():\n    from holdfast.urls import x"),
+        ("_sync/locks.py", "def f():\n    from holdfast import urls"),
+        ("_async/lock.py", "import time, asyncio\nfrom . import locks"),
+        ("__init__.py", "from holdfast._async.locks import x\nfrom holdfast.urls import y"),
+        ("testing/_sync/x.py", "from holdfast._sync.lock import x\nfrom holdfast import Lock"),
+        ("cli/demo.py", "import holdfast.testing\nimport holdfast.urls"),
+        ("__main__.py", "import holdfast.cli"),
+    ],
+)
+def test_the_checker_lets_a_right_import_pass(
+    name: str, text: str, complaints: Callable[[str, str], list[str]]
+) -> None:
+    assert complaints(name, text) == []

@@ -1,0 +1,56 @@
+"""What type checkers see of the public surface; checked by mypy and pyright, never run."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+import holdfast
+
+
+def sync_examples() -> None:
+    locks = holdfast.Locks("memory://", ttl=10.0, label="web")
+    lock = locks.lock("door", ttl=5.0, timeout=None, renew=True)
+    assert_type(lock, holdfast.Lock)
+    with lock as lease:
+        assert_type(lease, holdfast.Lease)
+        assert_type(lease.token, int)
+        assert_type(lease.lost.wait(1.0), bool)
+    assert_type(lock.try_acquire(), holdfast.Lease | None)
+    with lock.acquire(timeout=5) as again:
+        assert_type(again.remaining, float)
+    with locks.all("a", "b") as leases:
+        assert_type(leases, tuple[holdfast.Lease, ...])
+    assert_type(locks.rwlock("config").read(), holdfast.Lock)
+    assert_type(locks.semaphore("pool", capacity=3), holdfast.Semaphore)
+    assert_type(locks.inspect("door"), holdfast.Inspection)
+
+    @locks.locked("order:{number}", if_held="skip")
+    def ship(number: int, *, fast: bool = False) -> str:
+        return f"{number} {fast}"
+
+    assert_type(ship(7, fast=True), str | None)
+
+    @lock
+    def guarded(number: int) -> str:
+        return str(number)
+
+    assert_type(guarded(7), str)
+
+
+async def async_examples() -> None:
+    async with holdfast.AsyncLocks() as locks:
+        lock = locks.lock("door")
+        async with lock as lease:
+            assert_type(lease, holdfast.AsyncLease)
+            assert_type(await lease.lost.wait(), bool)
+        async with await lock.acquire(timeout=5) as again:
+            assert_type(again.token, int)
+        assert_type(await lock.try_acquire(), holdfast.AsyncLease | None)
+        async for one in locks.survey("door"):
+            assert_type(one, holdfast.Inspection)
+
+        @locks.locked("order:{number}")
+        async def ship(number: int) -> str:
+            return str(number)
+
+        assert_type(await ship(7), str | None)

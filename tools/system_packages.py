@@ -1,0 +1,205 @@
+"""Install the system packages that the tests need, and only those that are missing.
+
+With everything present this calls no other program. Otherwise apt-get installs, as root or
+through `sudo -n`, without questions, without recommended packages, and without starting a
+daemon: for that time a policy-rc.d forbids it, and whatever was there before comes back, also
+after a failure or a signal. Where none of this is possible we stop and say what to install.
+
+Standard library only: this runs before anything else is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+LIST = Path(__file__).with_name("system_packages.txt")
+POLICY = Path("/usr/sbin/policy-rc.d")
+
+# Servers live here, and an ordinary user's PATH often lacks these.
+SYSTEM_PATH = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
+# invoke-rc.d asks this script before it starts a service; 101 means "forbidden".
+FORBID = """\
+#!/bin/sh
+# Put here by Holdfast's tools/system_packages.py while it installs.
+exit 101
+"""
+
+APT_GET = (
+    "apt-get",
+    "-o",
+    "DPkg::Lock::Timeout=300",
+    # Keeps dpkg in our process group, where our signals reach it.
+    "-o",
+    "Dpkg::Use-Pty=0",
+)
+
+
+class CannotInstall(Exception):
+    """The packages are still missing; the message says why."""
+
+
+def main(arguments: Sequence[str] | None = None, *, is_root: bool | None = None) -> int:
+    """Run from the command line; the exit code is 1 when something is still missing."""
+    parser = argparse.ArgumentParser(description="Install missing system packages.")
+    parser.add_argument("--list", type=Path, default=LIST, help="which command needs which package")
+    parser.add_argument("--policy", type=Path, default=POLICY, help="where invoke-rc.d asks")
+    parser.add_argument("--install", nargs="+", metavar="PACKAGE", help="install these, unasked")
+    options = parser.parse_args(arguments)
+
+    needed = [] if options.install else read_list(options.list.read_text(encoding="utf-8"))
+    packages = options.install or missing_packages(needed)
+    if not packages:
+        return 0
+    print(f"Installing system packages: {' '.join(packages)}", flush=True)
+    try:
+        if os.geteuid() == 0 if is_root is None else is_root:
+            install(packages, policy=options.policy)
+        else:
+            install_through_sudo(packages, policy=options.policy)
+        _require_all(needed)
+    except CannotInstall as error:
+        print(
+            f"{error}. Install these system packages, then run again: {' '.join(packages)}",
+            file=sys.stderr,
+        )
+        return 1
+    return 0
+
+
+def read_list(text: str) -> list[tuple[str, str]]:
+    """Return the pairs of a command and its package."""
+    needed: list[tuple[str, str]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].split()
+        match words:
+            case []:
+                pass
+            case [command, package]:
+                needed.append((command, package))
+            case _:
+                raise SystemExit(f"Line {number} of the list is not `command package`: {line}")
+    return needed
+
+
+def missing_packages(needed: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the packages whose command is not here, each once."""
+    missing = (package for command, package in needed if not _is_present(command))
+    return list(dict.fromkeys(missing))
+
+
+def _require_all(needed: Iterable[tuple[str, str]]) -> None:
+    if packages := missing_packages(needed):
+        raise CannotInstall(f"{' '.join(packages)} did not bring its command")
+
+
+def _is_present(command: str) -> bool:
+    if "/" in command:
+        return bool(glob.glob(command))  # noqa: PTH207 - Path.glob takes no absolute pattern.
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *SYSTEM_PATH))
+    return shutil.which(command, path=path) is not None
+
+
+def install_through_sudo(packages: Sequence[str], *, policy: Path) -> None:
+    """Let this very program install as root, without asking for a password."""
+    if shutil.which("sudo") is None:
+        raise CannotInstall("We are not root, and there is no sudo")
+    if subprocess.run(["sudo", "-n", "true"], check=False, capture_output=True).returncode:
+        raise CannotInstall("We are not root, and sudo asks for a password")
+    command = [sys.executable, __file__, "--policy", str(policy), "--install", *packages]
+    if subprocess.run(["sudo", "-n", *command], check=False).returncode:
+        raise CannotInstall("Installing through sudo failed")
+
+
+def install(packages: Sequence[str], *, policy: Path) -> None:
+    """Install by apt-get, as root, and start no daemon."""
+    if shutil.which("apt-get") is None:
+        raise CannotInstall("There is no apt-get here")
+    with _signals_as_exceptions(), _no_daemon_starts(policy):
+        if _run([*APT_GET, "update"]):
+            # One broken repository fails the whole update, and the old lists may well do.
+            print("apt-get update failed; trying with the lists at hand.", file=sys.stderr)
+        if _run([*APT_GET, "install", "-y", "--no-install-recommends", *packages]):
+            raise CannotInstall("apt-get install failed")
+
+
+def _run(command: Sequence[str]) -> int:
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    process = subprocess.Popen(
+        command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        return process.wait()
+    except BaseException:
+        # Wait for the end of it: a package script that still runs could start its daemon
+        # as soon as the policy is gone.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        raise
+
+
+@contextlib.contextmanager
+def _no_daemon_starts(policy: Path) -> Iterator[None]:
+    """Forbid the starting of services inside the block.
+
+    A policy that is there already is moved aside and back: that keeps its content, owner, mode
+    and times, and a link a link. A run that was killed outright is cleaned up by the next.
+    """
+    aside = policy.with_name(f"{policy.name}.before-holdfast")
+    directory = os.open(policy.parent, os.O_RDONLY)
+    try:
+        # One at a time, or the first to finish would lift the ban on the others.
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        try:
+            if not os.path.lexists(aside):
+                _set_aside(policy, aside)
+            policy.unlink(missing_ok=True)
+            policy.write_text(FORBID, encoding="utf-8")
+            policy.chmod(0o755)
+            yield
+        finally:
+            policy.unlink(missing_ok=True)
+            if os.path.lexists(aside):
+                aside.rename(policy)
+    finally:
+        os.close(directory)
+
+
+def _set_aside(policy: Path, aside: Path) -> None:
+    is_ours = policy.is_file() and policy.read_bytes() == FORBID.encode()
+    if os.path.lexists(policy) and not is_ours:
+        policy.rename(aside)
+
+
+@contextlib.contextmanager
+def _signals_as_exceptions() -> Iterator[None]:
+    """Leave the block by an exception on a signal that would otherwise end us on the spot."""
+    signals = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+    def leave(number: int, _frame: object) -> None:
+        # Once is enough: a second one must not interrupt the putting back.
+        for each in signals:
+            signal.signal(each, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
