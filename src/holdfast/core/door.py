@@ -128,13 +128,9 @@ class Door:
         place = self.find(claim_id)
         was_held = place is not None and place.standing is Standing.HOLDING and now < place.until
         if place is not None and was_held:
-            closed_until = place.since + place.claim.min_hold
-            if now < closed_until and not self._party_stays(place):
-                self._close(place, until=closed_until)
-            elif tombstone:
-                self._bury(place, now=now)
-            else:
-                self._drop(place)
+            self._end(place, closed_until=place.since + place.claim.min_hold, now=now)
+            if tombstone:
+                self.withdraw(place.claim, now=now, tombstone=True)
         self.settle(now=now)
         return was_held
 
@@ -143,13 +139,10 @@ class Door:
         place = self.find(claim.id)
         if place is not None and place.standing in (Standing.GONE, Standing.BROKEN):
             return
-        if tombstone:
-            if place is None:
-                place = Place(claim, arrived=self._next_arrival(), standing=Standing.GONE)
-                self.places.append(place)
-            self._bury(place, now=now)
-        elif place is not None and place.standing is not Standing.CLOSING:
+        if place is not None:
             self._drop(place)
+        if tombstone:
+            self._bury(claim, now=now, standing=Standing.GONE)
         self.settle(now=now)
 
     def break_(self, *, now: float) -> tuple[Holder, ...]:
@@ -158,18 +151,8 @@ class Door:
         broken = [place for place in self.places if place.standing is Standing.HOLDING]
         holders = tuple(self._holder(place, now=now) for place in broken)
         for place in broken:
-            delay = place.claim.lock_delay
-            if delay > 0 and not self._party_stays(place):
-                ghost = Place(
-                    place.claim,
-                    arrived=self._next_arrival(),
-                    standing=Standing.CLOSING,
-                    until=now + delay,
-                    token=place.token,
-                )
-                self.places.append(ghost)
-                self.changed.append(ghost)
-            self._bury(place, now=now, standing=Standing.BROKEN)
+            self._end(place, closed_until=now + place.claim.lock_delay, now=now)
+            self._bury(place.claim, now=now, standing=Standing.BROKEN)
         self.settle(now=now)
         return holders
 
@@ -285,7 +268,7 @@ class Door:
         return self.token
 
     def _next_arrival(self) -> int:
-        return self.places[-1].arrived + 1 if self.places else 1
+        return self.places[-1].arrived + 1 if self.places else 0
 
     def _expire(self, *, now: float) -> None:
         for place in list(self.places):
@@ -307,12 +290,18 @@ class Door:
                 self.woken.append(place)
 
     def _fail(self, place: Place, *, at: float, now: float) -> None:
-        closed_until = max(
-            at + place.claim.lock_delay if place.standing is Standing.HOLDING else at,
-            place.since + place.claim.min_hold if place.standing is Standing.HOLDING else at,
-        )
+        closed_until = at
+        if place.standing is Standing.HOLDING:  # one that was only admitted harmed nothing
+            claim = place.claim
+            closed_until = max(at + claim.lock_delay, place.since + claim.min_hold)
+        self._end(place, closed_until=closed_until, now=now)
+
+    def _end(self, place: Place, *, closed_until: float, now: float) -> None:
+        """Let a hold be over; its weight stays closed for a while if it has to."""
         if closed_until > now and not self._party_stays(place):
-            self._close(place, until=closed_until)
+            place.standing = Standing.CLOSING
+            place.until = closed_until
+            self.changed.append(place)
         else:
             self._drop(place)
 
@@ -324,15 +313,11 @@ class Door:
             for one in self.places
         )
 
-    def _close(self, place: Place, *, until: float) -> None:
-        place.standing = Standing.CLOSING
-        place.until = until
-        self.changed.append(place)
-
-    def _bury(self, place: Place, *, now: float, standing: Standing = Standing.GONE) -> None:
-        place.standing = standing
-        place.until = now + max(place.claim.ttl, TOMBSTONE)
-        self.changed.append(place)
+    def _bury(self, claim: Claim, *, now: float, standing: Standing) -> None:
+        until = now + max(claim.ttl, TOMBSTONE)
+        tomb = Place(claim, arrived=self._next_arrival(), standing=standing, until=until)
+        self.places.append(tomb)
+        self.changed.append(tomb)
 
     def _drop(self, place: Place) -> None:
         self.places.remove(place)

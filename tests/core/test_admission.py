@@ -1,0 +1,64 @@
+"""One rule for mutex, read-write lock and semaphore."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.admission import admit, occupied
+from holdfast.model import ALL
+
+
+@dataclass(frozen=True)
+class One:
+    weight: int
+    party: str | None = None
+
+
+claims = st.builds(
+    One, weight=st.integers(1, 5), party=st.sampled_from([None, None, None, "red", "blue"])
+)
+lines = st.lists(claims, max_size=12)
+
+
+@given(capacity=st.integers(1, 8), inside=lines, line=lines)
+def test_never_more_inside_than_fit(capacity: int, inside: list[One], line: list[One]) -> None:
+    """Whoever is admitted fits, unless it adds no weight because its party is inside."""
+    before = occupied(inside)
+    admitted = admit(capacity=capacity, inside=inside, line=line)
+
+    assert occupied([*inside, *admitted]) <= max(capacity, before) or any(
+        one.party is not None for one in admitted
+    )
+
+
+@given(capacity=st.integers(1, 8), line=st.lists(st.builds(One, weight=st.integers(1, 5))))
+def test_the_first_that_does_not_fit_closes_the_door(capacity: int, line: list[One]) -> None:
+    """Without parties the admitted are a prefix of the line, and the longest that fits."""
+    admitted = admit(capacity=capacity, inside=[], line=line)
+
+    assert admitted == line[: len(admitted)]
+    assert occupied(admitted) <= capacity
+    if len(admitted) < len(line):
+        assert occupied(line[: len(admitted) + 1]) > capacity
+
+
+@given(capacity=st.integers(1, 8), inside=lines, line=lines)
+def test_whoever_is_of_a_party_inside_passes(
+    capacity: int, inside: list[One], line: list[One]
+) -> None:
+    """A party that waited for itself would wait for ever."""
+    parties = {one.party for one in inside if one.party}
+    admitted = admit(capacity=capacity, inside=inside, line=line)
+
+    assert all(one in admitted for one in line if one.party in parties)
+
+
+def test_a_read_write_lock_is_a_capacity_that_only_a_writer_fills() -> None:
+    read, write = One(1), One(ALL)
+
+    assert admit(capacity=ALL, inside=[read], line=[read, write, read]) == [read]
+    assert admit(capacity=ALL, inside=[], line=[write, read]) == [write]
+    assert admit(capacity=ALL, inside=[write], line=[read]) == []

@@ -1,0 +1,167 @@
+"""The reference semantics of every verb, under random histories."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+
+from holdfast.core.admission import occupied
+from holdfast.core.door import Door, Standing
+from holdfast.model import Claim, Grant, Held, Renewal
+
+INSIDE = (Standing.HOLDING, Standing.ADMITTED, Standing.CLOSING)
+
+
+class DoorMachine(RuleBasedStateMachine):
+    """A few clients arrive, renew, release, withdraw, die and are broken; time passes."""
+
+    claims = Bundle("claims")
+
+    @initialize(capacity=st.sampled_from([1, 3]))
+    def open(self, capacity: int) -> None:
+        self.door = Door()
+        self.capacity = capacity
+        self.now = 1000.0
+        self.count = 0
+        self.tokens: list[int] = []
+        self.token_of: dict[str, int] = {}
+        self.buried: set[str] = set()
+
+    @rule(
+        target=claims,
+        client=st.sampled_from("abc"),
+        weight=st.integers(1, 3),
+        party=st.sampled_from([None, None, "saga"]),
+        delay=st.sampled_from([0.0, 0.0, 1.0]),
+        queues=st.booleans(),
+    )
+    def make(
+        self, client: str, weight: int, party: str | None, delay: float, *, queues: bool
+    ) -> Claim:
+        self.count += 1
+        return Claim(
+            id=f"{self.count}",
+            name="door",
+            client=client,
+            owner="",
+            weight=1 if party else min(weight, self.capacity),
+            capacity=self.capacity,
+            ttl=5.0,
+            party=party,
+            lock_delay=delay,
+            min_hold=delay,
+            queues=queues,
+        )
+
+    @rule(claim=claims)
+    def arrive(self, claim: Claim) -> None:
+        before = self.door.find(claim.id)
+        was_holding = before is not None and before.standing is Standing.HOLDING
+        held_until = before.until if before else 0.0
+        answer = self.door.arrive(claim, now=self.now)
+        if isinstance(answer, Held):
+            assert claim.queues == (answer.place is not None) or claim.id in self.buried
+            return
+        assert claim.id not in self.buried, "a buried claim rose again"
+        token = answer.token or 0
+        if was_holding and self.now < held_until:
+            assert token == self.token_of[claim.id]
+        self.token_of[claim.id] = token
+        place = self.door.find(claim.id)
+        assert place is not None
+        assert place.until == self.now + claim.ttl
+        self.tokens.append(token)
+
+    @rule(claim=claims)
+    def renew(self, claim: Claim) -> None:
+        place = self.door.find(claim.id)
+        was_holding = (
+            place is not None and place.standing is Standing.HOLDING and place.until > self.now
+        )
+        outcome = self.door.renew(claim.id, now=self.now, ttl=claim.ttl)
+        assert (outcome is Renewal.RENEWED) == was_holding
+
+    @rule(claim=claims, tombstone=st.booleans())
+    def release(self, claim: Claim, *, tombstone: bool) -> None:
+        place = self.door.find(claim.id)
+        was_holding = (
+            place is not None and place.standing is Standing.HOLDING and place.until > self.now
+        )
+        assert self.door.release(claim.id, now=self.now, tombstone=tombstone) == was_holding
+        if was_holding and tombstone:
+            self.buried.add(claim.id)
+
+    @rule(claim=claims)
+    def withdraw(self, claim: Claim) -> None:
+        self.door.withdraw(claim, now=self.now, tombstone=True)
+        place = self.door.find(claim.id)
+        assert place is not None
+        assert place.standing in (Standing.GONE, Standing.BROKEN)
+        self.buried.add(claim.id)
+
+    @rule(client=st.sampled_from("abc"))
+    def die(self, client: str) -> None:
+        self.door.forget([client], now=self.now)
+        assert not any(
+            one.claim.client == client and one.standing in (Standing.HOLDING, Standing.WAITING)
+            for one in self.door.places
+        )
+
+    @rule()
+    def break_(self) -> None:
+        self.door.settle(now=self.now)
+        self.buried |= {
+            one.claim.id for one in self.door.places if one.standing is Standing.HOLDING
+        }
+        self.door.break_(now=self.now)
+        assert not any(one.standing is Standing.HOLDING for one in self.door.places)
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 2.5, 6.0]))
+    def pass_time(self, seconds: float) -> None:
+        # Less than a tombstone lives in all: a forgotten one may rise, and that is well.
+        if self.now < 1050.0:
+            self.now += seconds
+
+    @invariant()
+    def never_more_inside_than_fit(self) -> None:
+        self.door.settle(now=self.now)
+        inside = [one for one in self.door.places if one.standing in INSIDE]
+        assert occupied(inside) <= self.capacity
+
+    @invariant()
+    def nobody_waits_who_could_be_inside(self) -> None:
+        line = [one for one in self.door.places if one.standing is Standing.WAITING]
+        inside = [one for one in self.door.places if one.standing in INSIDE]
+        if line:
+            assert occupied([*inside, line[0]]) > self.capacity
+
+    @invariant()
+    def places_stand_in_order_of_arrival(self) -> None:
+        arrived = [one.arrived for one in self.door.places]
+        assert arrived == sorted(set(arrived))
+
+    @invariant()
+    def a_hold_of_ones_own_has_a_token_of_its_own(self) -> None:
+        holds = [one for one in self.door.places if one.standing is Standing.HOLDING]
+        tokens = [one.token for one in holds if one.claim.party is None]
+        assert len(tokens) == len(set(tokens))
+        assert all(one.token <= self.door.token for one in holds)
+
+
+DoorMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestDoor = DoorMachine.TestCase
+
+
+def test_a_grant_is_a_grant() -> None:
+    """The shortest history: arrive, hold, release, and the token grows."""
+    door = Door()
+    claim = Claim("1", "door", "a", "", 1, 1, 5.0)
+
+    first = door.arrive(claim, now=1.0)
+    door.release("1", now=2.0)
+    second = door.arrive(Claim("2", "door", "a", "", 1, 1, 5.0), now=2.0)
+
+    assert isinstance(first, Grant)
+    assert isinstance(second, Grant)
+    assert (second.token or 0) > (first.token or 0)
