@@ -18,7 +18,6 @@ CONTENDERS = 50
 SECONDS = 1000.0
 
 
-
 def name_of(number: int) -> str:
     return "long" if number < 10 else f"short-{number % 4}"
 
@@ -29,7 +28,9 @@ def clients(number: int, **options: object) -> list[AsyncLocks]:
     clock = VirtualClock(loop)
     store = MemoryStore(clock)
     return [
-        AsyncLocks.from_backend(AsyncMemoryBackend(clock=clock, store=store), clock=clock, **options)  # type: ignore[arg-type]
+        AsyncLocks.from_backend(
+            AsyncMemoryBackend(clock=clock, store=store), clock=clock, **options
+        )  # type: ignore[arg-type]
         for _ in range(number)
     ]
 
@@ -76,7 +77,8 @@ def test_fifty_contenders_for_a_thousand_seconds() -> None:
     for name in tokens:
         mine = [turns[n] for n in range(CONTENDERS) if name_of(n) == name]
         assert max(mine) - min(mine) <= 1, "first come, first served"
-    print(f"{events['Acquired']} acquisitions, {events['Renewed']} renewals in {took:.1f} s")
+    # A thousand seconds of fifty contenders: a bound on the shell's own cost, not a race.
+    assert took < 20.0, f"{events['Acquired']} acquisitions took {took:.1f} s"
 
 
 def test_a_suspend_is_noticed_before_any_further_call_returns() -> None:
@@ -112,7 +114,7 @@ def test_a_sleeping_body_is_cancelled_after_a_suspend() -> None:
         ran_on = []
         loop.call_later(5.0, loop.jump, 3600.0)
 
-        with pytest.raises(holdfast.LeaseLost):
+        with pytest.raises(holdfast.LeaseLost):  # noqa: PT012 - the block is the subject
             async with locks.lock("door"):
                 await asyncio.sleep(4000)
                 ran_on.append(True)

@@ -145,7 +145,8 @@ class AsyncAcquisition:
                 raise
             await self._pause_or_raise(error, at_most=1)
             return None
-        except BackendError as error:
+        except LockError as error:
+            # Refused: the store answered, and it was neither yes nor wait.
             self._is_unanswered = was_unanswered
             error.about(self._lock.name)
             raise

@@ -146,6 +146,9 @@ class Lease:
             self._is_released = True
             hold.handles -= 1
             is_last = hold.handles == 0
+            if not is_last:
+                # A hold that is re-entered a million times must not remember each of them.
+                hold.leases = [one for one in hold.leases if one() not in (None, self)]
         lock = self._lock()
         if lock is not None:
             lock.forget(self)

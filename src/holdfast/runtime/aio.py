@@ -304,10 +304,11 @@ class Worker:
     async def stop(self) -> None:
         """End the thread after the calls that were already made."""
         if self._thread is not None:
+            # Once it is idle it ends at once, so the loop does not stand still in `join`.
+            await self.run(lambda: None)
             self._calls.put(None)
-            thread, self._thread = self._thread, None
-            # It ends after at most one request timeout; the loop must not stand still.
-            await asyncio.get_running_loop().run_in_executor(None, thread.join)
+            self._thread.join()
+            self._thread = None
 
     def after_fork_in_child(self) -> None:
         """Forget the parent's thread, which the child does not have."""

@@ -97,6 +97,10 @@ def readable(sock: socket.socket, *, deadline: float, clock: Clock) -> bool:
             return False
 
 
+# One for all signals: two threads that wait first must share one event.
+_making_events = threading.Lock()
+
+
 class Signal:
     """Set once, with a reason; can be asked or waited for."""
 
@@ -120,9 +124,10 @@ class Signal:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it happens, at most `timeout` seconds; true if it has."""
-        if self._event is None:
-            # Made on demand: an Event costs more than the rest of a lease together.
-            self._event = threading.Event()
+        with _making_events:
+            if self._event is None:
+                # Made on demand: an Event costs more than the rest of a lease together.
+                self._event = threading.Event()
         if self.reason is not None:
             self._event.set()
         deadline = float("inf") if timeout is None else self._clock.now() + timeout

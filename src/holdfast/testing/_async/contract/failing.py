@@ -57,8 +57,9 @@ class AsyncLawsOfFailing(AsyncSubject):
         """Wherever in its wait it was cancelled."""
         holder = self.locks()
         lease = await holder.lock("door", ttl=30.0).acquire()
-        waiter = runner.start(self.locks().lock("door").acquire)
-        await self.until_waiting(holder, "door", 1)
+        locks, backend = self.faulty()
+        waiter = runner.start(locks.lock("door").acquire)
+        await self.until(lambda: backend.delivered["try_acquire"])
 
         waiter.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -1,0 +1,153 @@
+"""The embedded default: against the two transactions it needs, and against filelock."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import filelock
+
+import holdfast
+from bench.measuring import machine, print_ratios, side_by_side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OURS = "holdfast sqlite"
+
+
+def main() -> None:
+    print(f"Embedded: SQLite {sqlite3.sqlite_version}, filelock {version('filelock')}, {machine()}")
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
+        directory = Path(name)
+        uncontended(directory)
+        hand_over(directory)
+        waiting(directory)
+
+
+def uncontended(directory: Path) -> None:
+    """One process takes and gives back a free lock."""
+    locks = holdfast.Locks(f"sqlite://{directory}/locks.db")
+    seconds = side_by_side(
+        {
+            OURS: cycle_of(locks.lock("door")),
+            "two raw transactions": raw_transactions(directory / "raw.db"),
+            f"filelock {version('filelock')}": cycle_of(
+                filelock.FileLock(str(directory / "door.lock"))
+            ),
+        },
+        rounds=15,
+        cycles=1000,
+    )
+    locks.close()
+    print_ratios("Uncontended: acquire and release, median", seconds, ours=OURS)
+
+
+def cycle_of(lock: holdfast.Lock | filelock.BaseFileLock) -> Callable[[int], None]:
+    def run(cycles: int) -> None:
+        for _ in range(cycles):
+            with lock:
+                pass
+
+    return run
+
+
+def raw_transactions(path: Path) -> Callable[[int], None]:
+    """Write the holder, then clear it: the least that any lock in this file must do."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(
+        "CREATE TABLE locks (name TEXT PRIMARY KEY, claim TEXT, until REAL, token INTEGER)"
+        " WITHOUT ROWID"
+    )
+
+    def run(cycles: int) -> None:
+        for _ in range(cycles):
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(
+                "INSERT INTO locks VALUES ('door', 'claim', 1.0, 1) ON CONFLICT (name)"
+                " DO UPDATE SET claim = excluded.claim, token = token + 1"
+            )
+            connection.execute("COMMIT")
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("UPDATE locks SET claim = NULL WHERE name = 'door'")
+            connection.execute("COMMIT")
+
+    return run
+
+
+PLAYER = """
+import json, sys, time
+import holdfast
+locks = holdfast.Locks(sys.argv[1])
+lock = locks.lock("ball")
+waits = []
+released = 0.0
+for _ in range(int(sys.argv[2])):
+    with lock:
+        taken = time.clock_gettime(time.CLOCK_BOOTTIME)
+        waits.append(taken)
+        # Give the other one time to stand in line, so that this is a hand-over.
+        while not locks.inspect("ball").line and len(waits) < int(sys.argv[2]):
+            time.sleep(0.0005)
+        released = time.clock_gettime(time.CLOCK_BOOTTIME)
+    waits.append(released)
+print(json.dumps(waits))
+"""
+
+
+def hand_over(directory: Path) -> None:
+    """Two processes hand one lock back and forth: from one's release to the other's hold."""
+    url, turns = f"sqlite://{directory}/ball.db", 300
+    players = [
+        subprocess.Popen(
+            [sys.executable, "-c", PLAYER, url, str(turns)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    times = [json.loads(player.communicate(timeout=120)[0]) for player in players]
+    taken = sorted((moment, who) for who in (0, 1) for moment in times[who][0::2])
+    let_go = [dict(zip(times[who][0::2], times[who][1::2], strict=True)) for who in (0, 1)]
+    gaps = [
+        moment - let_go[before_who][before]
+        for (before, before_who), (moment, who) in pairwise(taken)
+        if who != before_who
+    ]
+    print(f"\nHand-over between two processes, {len(gaps)} times")
+    print(f"  median {statistics.median(gaps) * 1e3:.2f} ms, 99th percentile {percentile(gaps)} ms")
+
+
+def percentile(values: list[float]) -> str:
+    return f"{statistics.quantiles(values, n=100)[98] * 1e3:.2f}"
+
+
+def waiting(directory: Path) -> None:
+    """How much a waiter asks of the file while it waits."""
+    url = f"sqlite://{directory}/wait.db"
+    with holdfast.Locks(url) as holder, holdfast.Locks(url) as waiter:
+        lease = holder.lock("door").acquire()
+        statements: list[str] = []
+        waiter.inspect("door")
+        sqlite = waiter._client.backend._database.connection._sqlite  # type: ignore[attr-defined]
+        sqlite.set_trace_callback(statements.append)
+        started = time.perf_counter()
+        try:
+            waiter.lock("door").acquire(timeout=10)
+        except holdfast.AcquireTimeout:
+            took = time.perf_counter() - started
+        lease.release()
+    print(f"\nA waiter runs {len(statements)} statements in {took:.1f} s of waiting")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""The background of a client: what it watches, and what it leaves alone."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncLocks, LeaseLost, Locks
+from holdfast._async.backends.memory import AsyncMemoryBackend
+from holdfast._sync.backends.memory import MemoryBackend
+from holdfast.embedded.memory import MemoryStore
+from holdfast.testing import (
+    AsyncFaultyBackend,
+    FaultyBackend,
+    ManualClock,
+    VirtualClock,
+    VirtualTimeLoop,
+    run_in_virtual_time,
+)
+
+
+def virtual(**options: Any) -> tuple[AsyncLocks, AsyncFaultyBackend]:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    clock = VirtualClock(loop)
+    inner = AsyncMemoryBackend(clock=clock, store=MemoryStore(clock))
+    backend = AsyncFaultyBackend(inner, clock=clock)
+    return AsyncLocks.from_backend(backend, clock=clock, **options), backend
+
+
+def test_an_abandoned_lease_is_no_longer_renewed() -> None:
+    """Neither the lease nor its lock is reachable: nobody could release it."""
+
+    async def main() -> None:
+        locks, backend = virtual(ttl=9.0)
+        await locks.lock("door").acquire()
+        gc.collect()
+
+        with pytest.warns(ResourceWarning, match="abandoned"):
+            await asyncio.sleep(4.0)
+        await asyncio.sleep(10.0)
+
+        assert backend.calls["renew"] == 0
+        assert not await locks.lock("door").locked()
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+
+
+def test_a_lease_whose_lock_is_kept_is_not_abandoned() -> None:
+    """`lock.release()` can still end it."""
+
+    async def main() -> None:
+        locks, _ = virtual(ttl=9.0)
+        lock = locks.lock("door")
+        await lock.acquire()
+        gc.collect()
+
+        await asyncio.sleep(30.0)
+
+        assert await lock.locked()
+        await lock.release()
+        assert not await lock.locked()
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+
+
+def test_renewals_that_are_due_together_go_in_one_request() -> None:
+    """A thousand leases, three batches per ttl."""
+
+    async def main() -> None:
+        locks, backend = virtual(ttl=30.0)
+        leases = [await locks.lock(f"door-{n}").acquire() for n in range(1000)]
+
+        await asyncio.sleep(31.0)
+
+        assert backend.calls["renew"] <= 6
+        assert all(lease.is_trusted for lease in leases)
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+
+
+def test_an_outage_shorter_than_the_ttl_loses_nothing() -> None:
+    """At risk, then renewed again."""
+    events: list[str] = []
+
+    async def main() -> None:
+        locks, backend = virtual(
+            ttl=30.0, on_event=lambda event: events.append(type(event).__name__)
+        )
+        async with locks.lock("door") as lease:
+            await asyncio.sleep(5.0)
+            backend.go_away()
+            await asyncio.sleep(12.0)
+            assert lease.is_at_risk
+            backend.come_back()
+            await asyncio.sleep(5.0)
+            assert not lease.is_at_risk
+            assert lease.is_trusted
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+    assert events[0] == "Acquired"
+    assert events.count("AtRisk") == 1
+    assert "Renewed" in events
+    assert events[-1] == "Released"
+
+
+def test_a_failing_hook_never_harms_a_lease(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: object) -> None:
+        raise RuntimeError("mine")
+
+    with Locks("memory://", on_event=fail) as locks, locks.lock("door") as lease:
+        assert lease.is_trusted
+
+    assert "a hook of the application failed" in caplog.text
+
+
+def test_events_are_logged_with_their_fields(caplog: pytest.LogCaptureFixture) -> None:
+    """Sinks format; the log carries fields."""
+    caplog.set_level(logging.DEBUG, logger="holdfast")
+    with Locks("memory://") as locks, locks.lock("door") as lease:
+        token = lease.token
+
+    fields = [record.holdfast for record in caplog.records if hasattr(record, "holdfast")]
+    assert [one["event"] for one in fields] == ["Acquired", "Released"]
+    assert fields[0]["token"] == token
+    assert fields[0]["name"] == "door"
+
+
+def test_a_child_task_that_waits_for_its_parents_lock_is_warned() -> None:
+    """A child task is another owner: this would never end."""
+
+    async def main() -> None:
+        locks, _ = virtual()
+
+        async def child() -> None:
+            await locks.lock("door").acquire(timeout=1)
+
+        async with locks.lock("door"):
+            with pytest.warns(RuntimeWarning, match="another owner"):
+                await asyncio.gather(child(), return_exceptions=True)
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+
+
+def test_the_first_call_after_a_sleep_tells_of_the_loss() -> None:
+    """Sync: the clock jumped an hour, and no thread has looked yet."""
+    clock = ManualClock()
+    clock.longest_sleep = 60.0  # the watchdog is asleep, as after a suspend
+    locks = Locks.from_backend(MemoryBackend(clock=clock, store=MemoryStore(clock)), clock=clock)
+    told: list[object] = []
+    lease = locks.lock("door", on_lost=told.append).acquire()
+    clock.advance(3600)
+
+    with locks.lock("other"):
+        pass
+
+    assert told == [lease]
+    with pytest.raises(LeaseLost):
+        lease.check()
+    clock.longest_sleep = 0.005
+
+
+def test_closing_does_not_release_under_the_feet_of_another_thread() -> None:
+    """A sync block that still runs is told, and its name is left to run out."""
+    clock = ManualClock()
+    store = MemoryStore(clock)
+    backend = FaultyBackend(MemoryBackend(clock=clock, store=store), clock=clock)
+    locks = Locks.from_backend(backend, clock=clock, ttl=10.0)
+    other = Locks.from_backend(MemoryBackend(clock=clock, store=store), clock=clock)
+    is_inside, may_leave = threading.Event(), threading.Event()
+    reasons: list[str] = []
+
+    def body() -> None:
+        try:
+            with locks.lock("door"):
+                is_inside.set()
+                may_leave.wait(10)
+        except LeaseLost as error:
+            reasons.append(error.reason)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    is_inside.wait(10)
+    locks.close()
+
+    assert other.lock("door").try_acquire() is None
+    may_leave.set()
+    thread.join(10)
+    assert reasons == ["closed"]
+    assert backend.calls["release"] == 0
+    clock.advance(11)
+    assert other.lock("door").try_acquire() is not None
+    other.close()
