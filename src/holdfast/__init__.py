@@ -7,13 +7,14 @@ A lease and a fencing token, never a bare promise of mutual exclusion; one contr
 every backend, sync and asyncio.
 """
 
-from holdfast._async.backend import AsyncBackend
-from holdfast._async.lease import AsyncLease
-from holdfast._async.lock import AsyncLock
-from holdfast._async.locks import AsyncLocks
-from holdfast._async.many import AsyncAllOf
-from holdfast._async.rwlock import AsyncRWLock
-from holdfast._async.semaphore import AsyncSemaphore
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 - before anything that an older Python could not read
+    raise ImportError("Holdfast needs Python 3.11 or newer, this is " + sys.version.split()[0])
+
+import importlib
+from typing import TYPE_CHECKING
+
 from holdfast._sync.backend import Backend
 from holdfast._sync.lease import Lease
 from holdfast._sync.lock import Lock
@@ -59,7 +60,40 @@ from holdfast.model import (
     Waiter,
 )
 
+if TYPE_CHECKING:
+    from holdfast._async.backend import AsyncBackend
+    from holdfast._async.lease import AsyncLease
+    from holdfast._async.lock import AsyncLock
+    from holdfast._async.locks import AsyncLocks
+    from holdfast._async.many import AsyncAllOf
+    from holdfast._async.rwlock import AsyncRWLock
+    from holdfast._async.semaphore import AsyncSemaphore
+
 __version__ = "0.1.0"
+
+# Imported when they are first asked for: a sync program, and `holdfast run` in a crontab,
+# need not pay for asyncio.
+_ASYNC = {
+    "AsyncBackend": "holdfast._async.backend",
+    "AsyncLease": "holdfast._async.lease",
+    "AsyncLock": "holdfast._async.lock",
+    "AsyncLocks": "holdfast._async.locks",
+    "AsyncAllOf": "holdfast._async.many",
+    "AsyncRWLock": "holdfast._async.rwlock",
+    "AsyncSemaphore": "holdfast._async.semaphore",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ASYNC:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(_ASYNC[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 __all__ = [
     "AcquireTimeout",

@@ -40,11 +40,12 @@ def _sqlite(url: SplitResult, namespace: str) -> dict[str, Any]:
 
     if url.netloc:
         raise ConfigurationError(
-            f"sqlite://{url.netloc}… names a host; write sqlite:///absolute/path.db "
-            "or sqlite:relative.db"
+            "sqlite:// takes no host: write sqlite:///absolute/path.db or sqlite:relative.db"
         )
     path = unquote(url.path)
     if path and path != "/":
+        # Four slashes are meant as three: in POSIX "//tmp" is a path of its own kind.
+        path = "/" + path.lstrip("/") if path.startswith("/") else path
         return {"path": Path(path).absolute(), "namespace": namespace}
     chosen = default_path()
     # Once per client, since the first question after a surprise is "which file?".
@@ -91,7 +92,13 @@ def open_backend(
 def backend_class(scheme: str, *, flavour: str) -> Any:  # noqa: ANN401 - as above
     """Return the class behind a scheme, importing its module now."""
     kind = _KINDS[scheme]
-    module = importlib.import_module(f"holdfast.{flavour}.backends.{kind.module}")
+    try:
+        module = importlib.import_module(f"holdfast.{flavour}.backends.{kind.module}")
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"{scheme}:// needs a driver that is not installed ({error.name}): "
+            f"pip install 'holdfast[{kind.module}]'"
+        ) from error
     return getattr(module, ("Async" if flavour == "_async" else "") + kind.name)
 
 
@@ -101,17 +108,20 @@ def schemes() -> tuple[str, ...]:
 
 
 def masked(url: str) -> str:
-    """Return the URL without its password, for errors, logs and reports."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "(unreadable URL)"
-    if "@" not in parts.netloc:
-        return url
-    login, _, host = parts.netloc.rpartition("@")
-    user, colon, _ = login.partition(":")
-    shown = f"{user}:***@{host}" if colon else f"{user}@{host}"
-    return urlunsplit(parts._replace(netloc=shown))
+    """Return the URL without what may be secret, for errors, logs and reports.
+
+    Read by hand: a password with a slash or a hash in it moves the parts that a parser
+    sees, and one of them would be shown. So all before the last @ goes, and all values
+    after a question mark.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url.partition("?")[0]
+    _, at, place = rest.rpartition("@")
+    place, question, query = place.partition("?")
+    names = [one.partition("=")[0] for one in query.split("&") if one]
+    hidden = "***@" if at else ""
+    return f"{scheme}://{hidden}{place}{question}" + "&".join(f"{one}=***" for one in names)
 
 
 def _split(url: str) -> SplitResult:

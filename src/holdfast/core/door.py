@@ -18,7 +18,7 @@ from holdfast.model import ALL, Claim, Grant, Held, Holder, Inspection, Owner, R
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-WINDOW = 2.0
+WINDOW = 2.5
 """A waiter that was admitted by somebody else's release must answer within this time."""
 
 TOMBSTONE = 60.0

@@ -203,7 +203,7 @@ class Database:
                 "note",
                 "reach",
                 "excludes processes that open this very file on this machine, and no others",
-                "for several machines use a server: redis://, postgresql://, zookeeper://, …",
+                "for several machines use a server, such as redis://",
             ),
         ]
         if self._synchronous == "full":

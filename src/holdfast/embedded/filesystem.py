@@ -53,7 +53,7 @@ def refuse_network(directory: Path, *, mounts: str | None = None) -> None:
     if kind in _NETWORK or kind.startswith("fuse"):
         raise ConfigurationError(
             f"{directory} is on a {kind} file system, where SQLite cannot exclude other "
-            "machines; choose a local path (sqlite:///…) or a server (redis://, …)"
+            "machines; choose a local path (sqlite:///…) or a server, such as redis://"
         )
 
 

@@ -1,0 +1,78 @@
+"""The command `holdfast`: its parts, each loaded when it is called for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from io import TextIOWrapper
+
+import click
+
+import holdfast
+from holdfast.cli.options import CONTEXT
+from holdfast.cli.store import route_log
+
+EPILOG = """\b
+Examples:
+  holdfast run nightly-report -- ./report.sh
+  holdfast ls
+  holdfast show nightly-report
+  holdfast doctor
+  holdfast demo
+
+\b
+Exit codes, the same for every command:
+   1  the answer is no: unknown name, nothing to break, unhappy doctor or demo
+   2  wrong usage
+  69  the store is not available
+  70  unknown: a request was sent and not answered
+  73  the lease was lost while the command ran
+  75  not acquired: somebody else holds the lock
+  78  configuration: a URL, a value or a file that cannot be used
+"""
+
+COMMANDS = {
+    "run": "holdfast.cli.run:run",
+    "ls": "holdfast.cli.ls:ls",
+    "show": "holdfast.cli.show:show",
+    "break": "holdfast.cli.break_:break_",
+    "doctor": "holdfast.cli.doctor:doctor",
+    "demo": "holdfast.cli.demo.command:demo",
+}
+
+
+class LateCommands(click.Group):
+    """Imports a command when it is used: `run` in cron should not wait for rich."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """Return the commands in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command, or None for an unknown one."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command = getattr(importlib.import_module(module), name)
+        return command if isinstance(command, click.Command) else None
+
+
+@click.group(cls=LateCommands, epilog=EPILOG, context_settings=CONTEXT)
+@click.version_option(holdfast.__version__, message="holdfast %(version)s")
+def app() -> None:
+    """Locks for several processes or machines: a lease and a fencing token.
+
+    Without --url or HOLDFAST_URL the locks live in an embedded file, which excludes only
+    processes of this user on this machine.
+    """
+
+
+def main() -> int:
+    """Run the command line; return the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A name may hold what the terminal's encoding lacks: show it escaped, never fail.
+            stream.reconfigure(errors="backslashreplace")
+    route_log()
+    app.main(prog_name="holdfast")
+    return 0

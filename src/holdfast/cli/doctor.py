@@ -1,0 +1,99 @@
+"""`holdfast doctor`: what this deployment promises, and what not."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+from rich.table import Table
+
+import holdfast
+from holdfast.cli.options import CONTEXT, store_options
+from holdfast.cli.screen import plain, screen, write_json
+from holdfast.cli.store import opened, told
+from holdfast.model import TokenQuality
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast import Capabilities, Finding
+
+EPILOG = """\b
+Examples:
+  holdfast doctor
+  holdfast doctor --url redis://locks.internal
+  holdfast doctor --json | jq '.findings[] | select(.level != "ok")'
+
+\b
+Exit codes:
+  0 no finding is an error; 1 one is; 69 the store is not available
+"""
+
+STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "bold red"}
+
+TOKENS = {
+    TokenQuality.NONE: "none: this store cannot stop a holder that was paused",
+    TokenQuality.PROCESS: "grow as long as this process lives",
+    TokenQuality.BEST_EFFORT: "never go back, unless the store loses its last writes",
+    TokenQuality.DURABLE: "never go back; on disk before they are given",
+    TokenQuality.CONSENSUS: "never go back; agreed by a majority of servers",
+}
+
+
+@click.command(epilog=EPILOG, context_settings=CONTEXT)
+@store_options
+def doctor(*, url: str | None, namespace: str, as_json: bool) -> None:
+    """Say what this store promises, what not, and how to mend it."""
+    with (
+        told(as_json=as_json),
+        opened(url, namespace=namespace, alone_is_fine=True) as locks,
+    ):
+        findings = locks.diagnose()
+        if as_json:
+            write_json(
+                {
+                    "store": locks.location,
+                    "version": holdfast.__version__,
+                    "python": platform.python_version(),
+                    "capabilities": asdict(locks.capabilities),
+                    "findings": [asdict(one) for one in findings],
+                }
+            )
+        else:
+            _print(locks.location, locks.capabilities, findings)
+        if any(one.level == "error" for one in findings):
+            sys.exit(1)
+
+
+def _print(where: str, declared: Capabilities, findings: Sequence[Finding]) -> None:
+    console = screen()
+    console.print(plain(f"holdfast {holdfast.__version__}, store {where}", "bold"))
+    rows = Table.grid(padding=(0, 2, 0, 0))
+    for subject, message in promises(declared):
+        rows.add_row(plain("promise", "bold"), subject, plain(message))
+    for one in findings:
+        rows.add_row(plain(one.level, STYLES[one.level]), plain(one.subject), plain(one.message))
+        if one.remedy:
+            rows.add_row("", "", plain(f"to mend it: {one.remedy}", "dim"))
+    console.print(rows)
+
+
+def promises(declared: Capabilities) -> list[tuple[str, str]]:
+    """Return what the backend declares, in sentences."""
+    order = "in order of arrival" if declared.fair else "in no order: whoever asks first"
+    wakeup = "woken by the store" if declared.push_wakeup else "asking again and again"
+    kinds = "locks, read-write locks, semaphores" if declared.shared else "locks only"
+    end = (
+        "when its ttl has run out"
+        if declared.ends_by == "ttl"
+        else "when its session has ended: an election and a full ttl"
+    )
+    return [
+        ("tokens", TOKENS[declared.token_quality]),
+        ("line", f"{order}, {wakeup}"),
+        ("offers", kinds),
+        ("crash", f"a dead holder's lock is free {end}, at the latest"),
+    ]

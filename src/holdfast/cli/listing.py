@@ -1,0 +1,102 @@
+"""What an inspection looks like: as a table's rows, and as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli.screen import plain, table
+from holdfast.cli.wording import duration, who
+from holdfast.model import ALL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.table import Table
+
+    from holdfast import Holder, Inspection, Owner
+
+
+def overview(seen: Iterable[Inspection]) -> Table:
+    """Return one row per holder, with the length of the line behind the first."""
+    rows = table("NAME", "HELD BY", "FOR", "TOKEN", "WAITING")
+    rows.columns[2].no_wrap = rows.columns[3].no_wrap = True
+    for one in seen:
+        waiting = str(len(one.line) or "")
+        if not one.holders:
+            rows.add_row(plain(one.name, "bold"), plain("nobody", "dim"), "", "", waiting)
+        for number, holder in enumerate(one.holders):
+            rows.add_row(
+                plain(one.name if number == 0 else "", "bold"),
+                plain(str(holder.owner)),
+                duration(holder.age),
+                _token(holder),
+                waiting if number == 0 else "",
+            )
+    return rows
+
+
+def details(seen: Inspection) -> Table:
+    """Return all that the store says of one name, the line included."""
+    rows = table("", "OWNER", "FOR", "TOKEN", "ENDS IN")
+    for holder in seen.holders:
+        ends_in = "" if holder.remaining is None else duration(holder.remaining)
+        weight = "" if holder.weight == 1 else f" {_weight(holder.weight)}"
+        rows.add_row(
+            plain("holds" + weight, "green"),
+            who(holder.owner),
+            duration(holder.age),
+            _token(holder),
+            ends_in,
+        )
+    for waiter in seen.line:
+        rows.add_row(plain(f"waits {waiter.place}", "yellow"), who(waiter.owner), "", "", "")
+    return rows
+
+
+def kind(capacity: int) -> str:
+    """Return what sort of lock has this capacity."""
+    if capacity == ALL:
+        return "read-write lock"
+    return "lock" if capacity <= 1 else f"semaphore of {capacity}"
+
+
+def as_fields(seen: Inspection) -> dict[str, Any]:
+    """Return the inspection for JSON."""
+    return {
+        "name": seen.name,
+        "capacity": "all" if seen.capacity == ALL else seen.capacity,
+        "holders": [holder_fields(one) for one in seen.holders],
+        "line": [
+            {"place": one.place, "weight": _weight(one.weight), **_owner_fields(one.owner)}
+            for one in seen.line
+        ],
+        "last_token": seen.last_token,
+    }
+
+
+def holder_fields(holder: Holder) -> dict[str, Any]:
+    """Return the holder for JSON."""
+    return {
+        **_owner_fields(holder.owner),
+        "token": holder.token,
+        "weight": _weight(holder.weight),
+        "age": holder.age,
+        "remaining": holder.remaining,
+    }
+
+
+def _owner_fields(owner: Owner) -> dict[str, Any]:
+    return {
+        "host": owner.host,
+        "pid": owner.pid,
+        "context": owner.context,
+        "label": owner.label,
+    }
+
+
+def _weight(weight: int) -> int | str:
+    return "all" if weight == ALL else weight
+
+
+def _token(holder: Holder) -> str:
+    return "" if holder.token is None else str(holder.token)

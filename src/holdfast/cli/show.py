@@ -1,0 +1,70 @@
+"""`holdfast show NAME`: who holds one lock, and the line behind it."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.listing import as_fields, details, kind
+from holdfast.cli.options import CONTEXT, name_argument, store_options
+from holdfast.cli.screen import plain, screen, write_json
+from holdfast.cli.store import opened, tell, told
+
+if TYPE_CHECKING:
+    from holdfast import Inspection, Locks
+
+EPILOG = """\b
+Examples:
+  holdfast show nightly-report
+  holdfast show order:1 --url redis://locks.internal --json
+
+\b
+Exit codes:
+  0 the name is in use, or was; 1 the store does not know it
+"""
+
+
+@click.command(epilog=EPILOG, context_settings=CONTEXT)
+@name_argument
+@store_options
+def show(*, name: str, url: str | None, namespace: str, as_json: bool) -> None:
+    """Show who holds NAME, with which token, and who waits."""
+    with told(as_json=as_json), opened(url, namespace=namespace) as locks:
+        seen = locks.inspect(name)
+        is_known = bool(seen.holders or seen.line or seen.last_token is not None)
+        if as_json:
+            write_json({"store": locks.location, **as_fields(seen)})
+        elif is_known:
+            _print(locks, seen)
+        else:
+            tell(_unknown(locks, name))
+        if not is_known:
+            sys.exit(1)
+
+
+def _print(locks: Locks, seen: Inspection) -> None:
+    console = screen()
+    if not seen.holders and not seen.line:
+        console.print(plain(f"{seen.name}: free; the last token was {seen.last_token}"))
+    else:
+        waiting = f", {len(seen.line)} waiting" if seen.line else ""
+        console.print(plain(f"{seen.name}: {kind(seen.capacity)}{waiting}", "bold"))
+        console.print(details(seen))
+    if console.is_terminal:
+        console.print(plain(f"at {locks.location}", "dim"))
+
+
+def _unknown(locks: Locks, name: str) -> str:
+    """Return a sentence that helps: the names that look alike, or where to look."""
+    in_use = [one.name for one in locks.survey()]
+    close = difflib.get_close_matches(name, in_use, n=3)
+    if close:
+        hint = "did you mean " + ", ".join(repr(one) for one in close) + "?"
+    elif in_use:
+        hint = "`holdfast ls` lists what is in use"
+    else:
+        hint = "nothing is in use there; is it the store of your application (--url)?"
+    return f"no lock {name!r} at {locks.location}: {hint}"

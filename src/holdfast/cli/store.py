@@ -1,0 +1,84 @@
+"""Opening the store for a command, and saying what went wrong in one sentence."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from holdfast import ConfigurationError, LockError, Locks, TokenQuality
+from holdfast.cli.wording import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def opened(
+    url: str | None,
+    *,
+    namespace: str,
+    alone_is_fine: bool = False,
+    **options: Any,  # noqa: ANN401 - those of Locks
+) -> Iterator[Locks]:
+    """Give the store's client, and close it afterwards."""
+    if url and ":" not in url:
+        raise ConfigurationError(
+            "the URL has no scheme: write redis://HOST, sqlite:///PATH/locks.db or the like"
+        )
+    with Locks(url or None, namespace=namespace, **options) as locks:
+        is_alone = locks.capabilities.token_quality is TokenQuality.PROCESS
+        if is_alone and not alone_is_fine:
+            raise ConfigurationError(
+                "this store lives inside one process, so a command shares it with nobody: "
+                "leave --url out for the embedded file, or name a server"
+            )
+        yield locks
+
+
+@contextmanager
+def told(*, as_json: bool) -> Iterator[None]:
+    """Say an error of Holdfast's as a sentence, and end the command with its exit code."""
+    try:
+        yield
+    except LockError as error:
+        tell_error(error, as_json=as_json)
+        sys.exit(error.exit_code)
+
+
+def tell_error(error: LockError, *, as_json: bool) -> None:
+    """Write the error to stderr, for people or for programs."""
+    if as_json:
+        report = {
+            "error": type(error).__name__,
+            "message": str(error),
+            "name": error.name,
+            "exit_code": error.exit_code,
+        }
+        print(json.dumps(report), file=sys.stderr)
+    else:
+        tell(str(error))
+
+
+def tell(sentence: str) -> None:
+    """Write one sentence to stderr."""
+    print(f"holdfast: {printable(sentence)}", file=sys.stderr)
+
+
+def route_log() -> None:
+    """Show the library's warnings on a terminal, and keep a pipe quiet.
+
+    What happens to a lease is told by the command itself, in its own words.
+    """
+    logger = logging.getLogger("holdfast")
+    logger.propagate = False
+    if not sys.stderr.isatty():
+        logger.addHandler(logging.NullHandler())
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("holdfast: %(message)s"))
+    handler.addFilter(lambda record: not hasattr(record, "holdfast"))
+    handler.setLevel(logging.WARNING)
+    logger.addHandler(handler)

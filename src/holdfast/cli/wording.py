@@ -1,0 +1,61 @@
+"""How facts are said to people: ages, places in line, owners. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.model import Holder, Owner
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+TENTHS_BELOW = 9.95
+
+
+def printable(text: str) -> str:
+    """Return the text with everything escaped that a terminal would obey.
+
+    Names and labels come from other programs; an escape sequence in one must not reach the
+    screen of whoever lists the locks.
+    """
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape", "backslashreplace").decode()
+        for one in text
+    )
+
+
+def who(owner: Owner) -> str:
+    """Return the owner as one line that is safe to show."""
+    return printable(str(owner))
+
+
+def duration(seconds: float) -> str:
+    """Return a time span in the two largest units that matter."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < MINUTE:
+        return f"{seconds:.0f} s" if seconds >= TENTHS_BELOW else f"{seconds:.1f} s"
+    for large, unit, small, rest in ((MINUTE, "min", 1, "s"), (HOUR, "h", MINUTE, "min")):
+        if seconds < large * (24 if unit == "h" else 60):
+            more = int(seconds % large) // small
+            return f"{int(seconds) // large} {unit}" + (f" {more} {rest}" if more else "")
+    return f"{int(seconds) // DAY} d {int(seconds % DAY) // HOUR} h"
+
+
+def ordinal(number: int) -> str:
+    """Return the number as a place: 1st, 2nd, 3rd, 4th."""
+    if number % 100 in (11, 12, 13):
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
+
+
+def held_by(holders: Sequence[Holder]) -> str:
+    """Return by whom a name is held, since when and with which token."""
+    if not holders:
+        return "held by nobody at the moment"
+    first = holders[0]
+    text = f"held by {who(first.owner)} for {duration(first.age)}"
+    if first.token is not None:
+        text += f", token {first.token}"
+    return text + (f", and {len(holders) - 1} more" if len(holders) > 1 else "")

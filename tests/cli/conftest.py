@@ -1,0 +1,160 @@
+"""The command line as its users meet it: real processes, real signals, a store of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+
+PATIENCE = 20.0
+
+
+class Cli:
+    """`holdfast`, as a process of its own, on one store."""
+
+    def __init__(self, url: str, compiled: Path) -> None:
+        self.url = url
+        self._compiled = compiled
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        unwanted = {"HOLDFAST_NAMESPACE", "COLUMNS", "NO_COLOR", "FORCE_COLOR"}
+        # Compiled once for all tests, even where the machine asks for no such files.
+        unwanted.add("PYTHONDONTWRITEBYTECODE")
+        inherited = {one: value for one, value in os.environ.items() if one not in unwanted}
+        return {
+            **inherited,
+            "HOLDFAST_URL": self.url,
+            "PYTHONPYCACHEPREFIX": str(self._compiled),
+            "TERM": "xterm-256color",
+        }
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "holdfast", *arguments]
+
+    def __call__(
+        self, *arguments: str, stdin: str = "", env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**self.environment, **(env or {})},
+            timeout=PATIENCE * 2,
+        )
+
+    def json(self, *arguments: str) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self(*arguments, "--json").stdout)
+        return answer
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        return self.start_program(self.command(*arguments))
+
+    def start_program(
+        self,
+        command: list[str],
+        *,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int = subprocess.PIPE,
+        stderr: int = subprocess.PIPE,
+    ) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            command, env=self.environment, stdin=stdin, stdout=stdout, stderr=stderr
+        )
+        self._started.append(process)
+        return process
+
+    def clear_away(self) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def cli(tmp_path, tmp_path_factory) -> Iterator[Cli]:
+    one = Cli(f"sqlite://{tmp_path}/locks.db", tmp_path_factory.getbasetemp() / "compiled")
+    yield one
+    one.clear_away()
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], object]], None]:
+    """Wait until something has happened; fail if it never does."""
+
+    def wait(has_happened: Callable[[], object]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not has_happened():
+            assert time.monotonic() < deadline, "it did not happen in time"
+            time.sleep(0.005)
+
+    return wait
+
+
+@pytest.fixture
+def held(cli, tmp_path, eventually) -> Callable[..., subprocess.Popen[bytes]]:
+    """Hold a name by a `holdfast run` whose command lasts until it is ended."""
+
+    def hold(name: str, *options: str) -> subprocess.Popen[bytes]:
+        ready = tmp_path / f"{name} is held"
+        script = 'echo > "$0"; exec sleep 600'
+        holder = cli.start("run", name, *options, "--", "sh", "-c", script, str(ready))
+        eventually(ready.exists)
+        return holder
+
+    return hold
+
+
+@pytest.fixture
+def inspect(cli) -> Iterator[Callable[[str], holdfast.Inspection]]:
+    """Ask the store for a name, without a process of its own."""
+    with holdfast.Locks(cli.url) as locks:
+        locks.inspect("any")  # connected from now on, whatever happens to the store
+        yield locks.inspect
+
+
+@pytest.fixture
+def is_running() -> Callable[[int], bool]:
+    """Whether a process runs; a zombie does not."""
+
+    def look(pid: int) -> bool:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+    return look
+
+
+@pytest.fixture
+def dead_port() -> int:
+    """A port on which nobody listens."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@pytest.fixture
+def terminated() -> Callable[[subprocess.Popen[bytes]], int]:
+    """End a process by SIGTERM and return its exit code."""
+
+    def end(process: subprocess.Popen[bytes]) -> int:
+        process.send_signal(signal.SIGTERM)
+        return process.wait(timeout=PATIENCE)
+
+    return end

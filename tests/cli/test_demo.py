@@ -1,0 +1,89 @@
+"""`holdfast demo`: real races, counted afterwards."""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli.app import app
+from holdfast.cli.demo.play import Play, Span
+from holdfast.cli.demo.timeline import timeline
+
+FIELDS = ["story", "guarded", "sold", "stock", "duplicates", "stale_writes", "seconds"]
+
+
+@pytest.fixture
+def told(cli):
+    """The whole demo, played once, as it reports itself."""
+    return cli("demo", "--json")
+
+
+def test_without_a_lock_every_story_goes_wrong_and_with_it_none(told):
+    runs = {(one["story"], one["guarded"]): one for one in json.loads(told.stdout)}
+
+    assert told.returncode == 0
+    assert told.stderr == ""
+    assert all(list(one) == FIELDS for one in runs.values())
+    assert runs["oversell", False]["sold"] > runs["oversell", False]["stock"] == 100
+    assert runs["oversell", True]["sold"] == runs["oversell", True]["stock"] == 100
+    assert runs["jobs", False]["duplicates"] > 0
+    assert runs["jobs", True]["duplicates"] == 0
+    assert runs["frozen", False]["stale_writes"] > 0
+    assert runs["frozen", True]["stale_writes"] == 0
+    assert sum(one["seconds"] for one in runs.values()) < 30
+
+
+def test_one_story_is_told_with_table_timeline_and_code(cli):
+    shown = cli("demo", "jobs")
+
+    assert shown.returncode == 0
+    assert shown.stderr == ""
+    assert "\x1b" not in shown.stdout
+    for part in ("without Holdfast", "instance A", "What mended it:", "try_acquire()", "STORY"):
+        assert part in shown.stdout
+    assert max(len(line) for line in shown.stdout.splitlines()) <= 80
+
+
+def test_a_guarded_run_that_is_wrong_is_a_failure(cli, monkeypatch):
+    """The exit code tells the truth about the lock, and only about the lock."""
+
+    def oversold(_url, *, guarded):
+        return Play("oversell", guarded, 1.0, "sold 101 of 100", is_right=False, sold=101)
+
+    story = importlib.import_module("holdfast.cli.demo.oversell")
+    monkeypatch.setattr(story, "play", oversold)
+
+    result = CliRunner().invoke(app, ["demo", "oversell", "--json", "--url", cli.url])
+
+    assert result.exit_code == 1
+    assert [one["sold"] for one in json.loads(result.stdout)] == [101, 101]
+
+
+def test_a_store_that_no_other_process_sees_is_refused(cli):
+    done = cli("demo", "--url", "memory://")
+
+    assert done.returncode == 78
+
+
+def _play(*spans: Span):
+    return Play("jobs", guarded=False, seconds=1.0, verdict="", is_right=False, spans=spans)
+
+
+def test_the_timeline_shows_who_was_at_work_when():
+    first, second, scale = timeline(
+        _play(Span("A", 10.0, 10.5, "one"), Span("B", 10.5, 11.0, "two", is_wrong=True))
+    )
+
+    assert first.plain.split()[0] == "A"
+    assert first.plain.index("one") < second.plain.index("two")
+    assert scale.plain.split() == ["0", "1.0", "s"]
+    assert {len(line.plain) for line in (first, second, scale)} == {76}
+
+
+def test_the_timeline_draws_what_is_too_short_for_a_column():
+    row, *_ = timeline(_play(Span("A", 0.0, 0.0001), Span("A", 0.5, 1.0)))
+
+    assert row.plain.split()[1].startswith("▌·")

@@ -1,0 +1,172 @@
+"""The likeliest mistakes: each is answered by one sentence that says what to do."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import holdfast
+from holdfast.cli.app import app
+
+MAIN = Path(holdfast.__file__).with_name("__main__.py")
+SECRET = "tops3cret"
+
+
+def _run(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+
+def test_without_the_extra_it_says_how_to_get_it():
+    done = _run(
+        "import sys; sys.modules['click'] = None\n"
+        "from holdfast.__main__ import main; sys.exit(main())"
+    )
+
+    assert done.returncode == 78
+    assert done.stderr == ('holdfast: the command line is an extra: pip install "holdfast[cli]"\n')
+
+
+def test_an_old_python_is_told_which_one_is_needed():
+    done = _run(
+        "import runpy, sys; sys.version_info = (3, 8, 10)\n"
+        f"runpy.run_path({str(MAIN)!r}, run_name='__main__')"
+    )
+
+    assert done.returncode == 78
+    assert done.stderr == (
+        "holdfast: needs Python 3.11 or newer, and this is 3.8: start it with a newer one\n"
+    )
+
+
+def test_an_old_python_can_read_the_way_in():
+    ast.parse(MAIN.read_text(), feature_version=(3, 7))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["run", "report", "ls", "-l"], "put -- before the command"),
+        (["run", "report"], "put -- before the command"),
+        (["run", "--", "ls", "-l"], "before -- stand one NAME and options"),
+        (["run", "report", "ls", "--", "-l"], "before -- stand one NAME and options"),
+        (["run", "report", "--"], "Missing argument 'COMMAND...'"),
+        (["run", "report", "--no-wait", "--timeout", "1", "--", "true"], "exclude each other"),
+        (["run", "report", "-E", "300", "--", "true"], "0<=x<=255"),
+        (["run", "report", "--ttl", "soon", "--", "true"], "'soon' is not a valid float"),
+        (["dance"], "No such command 'dance'"),
+        (["demo", "dance"], "'oversell', 'jobs', 'frozen'"),
+    ],
+)
+def test_wrong_usage_is_told_what_is_right(arguments, sentence):
+    result = CliRunner().invoke(app, arguments)
+
+    assert result.exit_code == 2
+    assert sentence in result.output
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("localhost", "the URL has no scheme: write redis://HOST"),
+        ("radish://localhost", "unknown scheme 'radish'"),
+        ("sqlite:////no/such/folder/locks.db", "/no/such/folder is not a directory"),
+        ("memory://", "leave --url out for the embedded file"),
+    ],
+)
+@pytest.mark.parametrize("command", [("ls",), ("run", "report", "--", "true")])
+def test_a_wrong_url_is_told_what_is_accepted(cli, url, sentence, command):
+    done = cli(command[0], "--url", url, *command[1:])
+
+    assert done.returncode == 78
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_wrong_value_is_told_what_is_accepted(cli):
+    done = cli("run", "report", "--ttl", "0", "--", "true")
+
+    assert done.returncode == 78
+    assert "more than 0 s and at most 604800 s (a week) is accepted" in done.stderr
+
+
+def test_an_unknown_name_is_told_those_that_look_alike(cli, held):
+    held("nightly-report")
+
+    done = cli("show", "nightly-reports")
+
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "did you mean 'nightly-report'?" in done.stderr
+
+
+def test_an_unknown_name_in_an_idle_store_asks_whether_it_is_the_right_store(cli, tmp_path):
+    done = cli("show", "report")
+
+    assert done.returncode == 1
+    assert f"no lock 'report' at {tmp_path}/locks.db" in done.stderr
+    assert "is it the store of your application (--url)?" in done.stderr
+
+
+def test_a_store_that_is_down_is_told_as_such(cli, tmp_path):
+    """A file that another program keeps locked is as good as down."""
+    program = (
+        f"import sqlite3, sys; database = sqlite3.connect('{tmp_path}/locks.db')\n"
+        "database.execute('BEGIN EXCLUSIVE'); print('locked', flush=True); sys.stdin.read()"
+    )
+    cli("ls")
+    locker = cli.start_program([sys.executable, "-c", program], stdin=subprocess.PIPE)
+    locker.stdout.readline()
+
+    done = cli("run", "report", "--timeout", "0.1", "--", "true")
+
+    assert done.returncode == 69
+    assert "stayed locked by others" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_error_in_json_is_json_too(cli):
+    done = cli("ls", "--url", "radish://localhost", "--json")
+
+    assert done.stdout == ""
+    assert '"error": "ConfigurationError"' in done.stderr
+    assert '"exit_code": 78' in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("ls",),
+        ("ls", "--json"),
+        ("show", "report"),
+        ("break", "report", "--yes"),
+        ("doctor",),
+        ("doctor", "--json"),
+        ("demo", "jobs"),
+        ("demo", "jobs", "--json"),
+        ("--help",),
+        ("run", "--help"),
+    ],
+)
+def test_no_secret_of_the_url_is_shown(command, dead_port):
+    url = f"redis://user:{SECRET}@127.0.0.1:{dead_port}/0"
+
+    result = CliRunner(env={"HOLDFAST_URL": url}).invoke(app, command)
+
+    assert SECRET not in result.output
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_no_secret_of_the_url_is_shown_by_a_run(cli, options, dead_port):
+    url = f"redis://user:{SECRET}@127.0.0.1:{dead_port}/0"
+
+    done = cli("run", "report", *options, "--", "true", env={"HOLDFAST_URL": url})
+
+    assert done.returncode != 0
+    assert SECRET not in done.stdout + done.stderr

@@ -1,0 +1,147 @@
+"""`holdfast run` when its lease ends before the command does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import sys
+import textwrap
+import time
+
+import pytest
+
+# Ignores TERM, notes it, and says over and over when it was last alive.
+STUBBORN = """
+    import os, signal, sys, time
+    folder = sys.argv[1]
+    def note(*_):
+        open(f"{folder}/told", "w").close()
+    signal.signal(signal.SIGTERM, note)
+    alive = os.open(f"{folder}/alive", os.O_CREAT | os.O_WRONLY)
+    open(f"{folder}/pid", "w").write(str(os.getpid()))
+    while True:
+        os.pwrite(alive, b"%20.6f" % time.clock_gettime(time.CLOCK_BOOTTIME), 0)
+        time.sleep(0.001)
+"""
+
+
+@pytest.fixture
+def stubborn(cli, tmp_path, eventually):
+    """Run a command that only KILL can end, under a lock."""
+
+    def start(*options: str):
+        program = [sys.executable, "-c", textwrap.dedent(STUBBORN), str(tmp_path)]
+        running = cli.start("run", "report", *options, "--", *program)
+        eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "alive").exists())
+        return running
+
+    return start
+
+
+def _last_sign_of_life(tmp_path):
+    return float((tmp_path / "alive").read_bytes())
+
+
+@pytest.fixture
+def frozen_store(tmp_path, inspect):
+    """Keep every writer out of the store; give when the lease ends there."""
+
+    def freeze(name: str):
+        database.execute("BEGIN EXCLUSIVE")
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        [holder] = inspect(name).holders
+        return now + holder.remaining
+
+    database = sqlite3.connect(tmp_path / "locks.db", isolation_level=None, timeout=10)
+    yield freeze
+    database.close()
+
+
+def test_a_broken_lock_ends_the_command(cli, stubborn, tmp_path):
+    """It is told by TERM and ended by KILL, within the renewal that tells of the break."""
+    running = stubborn("--ttl", "1.5")
+
+    assert cli("break", "report", "--yes").returncode == 0
+
+    assert running.wait(timeout=20) == 73
+    assert (tmp_path / "told").exists()
+    assert b"an operator broke it" in running.stderr.read()
+
+
+def test_a_frozen_store_ends_the_command_before_its_lease(stubborn, tmp_path, frozen_store):
+    running = stubborn("--ttl", "1.5")
+    lease_ends = frozen_store("report")
+
+    assert running.wait(timeout=20) == 73
+
+    assert (tmp_path / "told").exists()
+    assert _last_sign_of_life(tmp_path) < lease_ends
+    assert b"is not being renewed" in running.stderr.read()
+
+
+def test_a_frozen_holdfast_ends_the_command_before_its_lease(
+    stubborn, tmp_path, eventually, is_running, inspect
+):
+    """Nobody is there to renew or to send TERM; the guard still watches the deadline."""
+    running = stubborn("--ttl", "1.5")
+    running.send_signal(signal.SIGSTOP)
+    os.waitpid(running.pid, os.WUNTRACED)
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    lease_ends = now + inspect("report").holders[0].remaining
+
+    eventually(lambda: not is_running(int((tmp_path / "pid").read_text())))
+
+    assert _last_sign_of_life(tmp_path) < lease_ends
+    running.send_signal(signal.SIGCONT)
+    assert running.wait(timeout=20) == 73
+
+
+def test_max_hold_ends_the_command(cli, stubborn, tmp_path):
+    running = stubborn("--ttl", "1.5", "--max-hold", "1")
+
+    assert running.wait(timeout=20) == 73
+    assert (tmp_path / "told").exists()
+    assert b"held for max_hold" in running.stderr.read()
+    assert cli("run", "report", "--no-wait", "--", "true").returncode == 0
+
+
+def test_what_the_command_started_is_ended_with_it(cli, tmp_path, eventually, is_running):
+    """A child that outlives TERM must not go on writing without the lock."""
+    pid = tmp_path / "pid"
+    child = f'trap "" TERM; echo $$ > {pid}.new; mv {pid}.new {pid}; while :; do sleep 0.01; done'
+    script = f"sh -c '{child}' & wait"
+    running = cli.start("run", "report", "--ttl", "1.5", "--", "sh", "-c", script)
+    eventually(pid.exists)
+
+    cli("break", "report", "--yes")
+
+    assert running.wait(timeout=20) == 73
+    eventually(lambda: not is_running(int(pid.read_text())))
+
+
+def test_a_command_that_obeys_is_ended_by_term_alone(cli, tmp_path, eventually):
+    ready, tidy = tmp_path / "ready", tmp_path / "tidy"
+    script = f'trap "touch {tidy}; exit 0" TERM; touch {ready}; while :; do sleep 0.01; done'
+    running = cli.start("run", "report", "--ttl", "1.5", "--", "sh", "-c", script)
+    eventually(ready.exists)
+
+    cli("break", "report", "--yes")
+
+    assert running.wait(timeout=20) == 73
+    assert tidy.exists()
+
+
+def test_a_long_command_keeps_its_lock_by_renewal(cli, held, terminated):
+    """It is held for more than twice its ttl, and nobody is told of anything."""
+    holder = held("report", "--ttl", "0.5")
+    ages = [0.0]
+    deadline = time.monotonic() + 20
+
+    while ages[-1] < 1.2 and time.monotonic() < deadline:
+        [one] = cli.json("show", "report")["holders"]
+        ages.append(one["age"])
+
+    assert ages == sorted(ages)
+    assert terminated(holder) == 128 + 15
+    assert holder.stderr.read() == b""
