@@ -1,0 +1,272 @@
+# Generated from src/holdfast/_async/backends/redis/inbox.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""What a client of Redis hears: one channel for all its waiting claims, and their heartbeats.
+
+A release that admits a claim publishes the claim's id to its client's inbox. The message is
+a hint; it is lost if nobody listens, so after every subscription all waiting claims ask
+again. Every few seconds one request says for all names together that the client still
+waits: a line does not wait for the dead. It also lets the lines move whose holders died,
+so a waiting claim need not ask by itself, however long it waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast._sync.wakeups import Wakeups
+from holdfast.core.backoff import delay, spread
+from holdfast.errors import ConfigurationError, LockError
+from holdfast.runtime import threads as runtime
+from holdfast.wire import verbs
+
+if TYPE_CHECKING:
+    from holdfast.model import Claim
+    from holdfast.runtime.clock import Clock
+    from holdfast.wire.threads import Ear, Wire
+
+BEAT = 2.0
+"""How often waiting clients say that they live; the scripts have patience for three."""
+
+SOONEST = 0.02
+"""The least time between two heartbeats, however soon a holder's time is up."""
+
+REQUEST = 2.0
+"""How long one request of ours may take."""
+
+AT_ONCE = 32
+"""As many names go in one heartbeat, and as many early rings are kept."""
+
+IDLE = 30.0
+"""With nobody waiting, the inbox closes after so long; it opens again when needed."""
+
+NEVER = float("inf")
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A claim that stands in line; `epoch` is what the store knew its client by."""
+
+    claim: Claim
+    epoch: int
+    ends_at: float
+
+
+class Inbox:
+    """Rings the claims that should ask again."""
+
+    def __init__(self, wire: Wire, keys: verbs.Keys, clock: Clock) -> None:
+        self._wire = wire
+        self._keys = keys
+        self._clock = clock
+        self.name = _new_name()
+        self._wakeups = Wakeups(clock)
+        self._state = runtime.StateLock()
+        self._waiting: dict[str, Waiting] = {}
+        self._early: dict[str, None] = {}
+        self._beat_at = NEVER
+        self._ear: Ear | None = None
+        self._task: runtime.Task | None = None
+        self._stopping: runtime.Event | None = None
+        self._refused: ConfigurationError | None = None
+
+    # -- called by the backend ---------------------------------------------------------
+
+    def stands(self, claim: Claim, *, epoch: int, ends_in: float | None) -> None:
+        """Know that the claim was put in line, or still stands there."""
+        now = self._clock.now()
+        ends_at = NEVER if ends_in is None else now + spread(ends_in, jitter=self._clock.jitter())
+        with self._state:
+            self._wakeups.expect(claim.id)
+            self._waiting[claim.id] = Waiting(claim, epoch, ends_at)
+            # Its message may have come before the answer that put it in line.
+            is_rung = self._early.pop(claim.id, self) is None
+            beat_at = min(self._beat_at, ends_at, now + BEAT)
+            ear = self._ear if beat_at < self._beat_at else None
+            self._beat_at = beat_at
+        if is_rung:
+            self._wakeups.ring(claim.id)
+        if ear is not None:
+            ear.kick()
+
+    def forget(self, claim_id: str) -> None:
+        """Know that the claim no longer waits."""
+        if claim_id in self._waiting:
+            with self._state:
+                self._waiting.pop(claim_id, None)
+                self._wakeups.forget(claim_id)
+
+    def wait(self, claim: Claim, *, deadline: float) -> None:
+        """Return when the claim should ask again."""
+        with self._state:
+            if self._task is None or not self._task.is_alive():
+                self._refused = None
+                self._stopping = runtime.Event()
+                self._task = runtime.spawn(self._run, name="holdfast-inbox")
+        self._wakeups.wait(claim.id, deadline=deadline)
+        if self._refused is not None:
+            raise self._refused
+
+    def stop(self) -> None:
+        """Hear no more."""
+        with self._state:
+            task, ear, stopping = self._task, self._ear, self._stopping
+            self._task = None
+        if stopping is not None:
+            stopping.set()
+        if ear is not None:
+            ear.kick()
+        if task is not None:
+            task.join()
+
+    def after_fork_in_child(self) -> None:
+        """Start anew: nothing of the parent's waits here."""
+        self.__init__(self._wire, self._keys, self._clock)  # type: ignore[misc]
+
+    # -- the background ----------------------------------------------------------------
+
+    def _run(self) -> None:
+        attempt = 0
+        stopping = self._stopping
+        while stopping is not None and not stopping.is_set():
+            # A new name each time: what is still on its way to the old one is not for us.
+            self.name = _new_name()
+            try:
+                deadline = self._clock.now() + REQUEST
+                ear = self._wire.subscribe(
+                    self._keys.inbox(self.name), self._hear, deadline=deadline
+                )
+            except LockError as error:
+                # Those who wait ask by themselves meanwhile, and learn what is wrong.
+                _log.debug("no inbox: %s", error)
+                if isinstance(error, ConfigurationError):
+                    self._refused = error
+                self._ring_all()
+                pause = delay(attempt, jitter=self._clock.jitter())
+                attempt += 1
+                runtime.wait_for(stopping, deadline=self._clock.now() + pause, clock=self._clock)
+                continue
+            attempt = 0
+            self._refused = None
+            try:
+                self._ear = ear
+                self._ring_all()
+                if not self._attend(ear, stopping):
+                    return
+            finally:
+                self._ear = None
+                ear.close()
+
+    def _attend(self, ear: Ear, stopping: runtime.Event) -> bool:
+        """Listen and beat; false if nobody needs it any more, true if the link broke."""
+        idle_since = self._clock.now()
+        while not stopping.is_set():
+            now = self._clock.now()
+            if now >= self._beat_at:
+                self._beat()
+                continue
+            if self._waiting:
+                idle_since = now
+            elif now - idle_since > IDLE:
+                with self._state:
+                    if not self._waiting:
+                        self._task = None
+                        return False
+            if not ear.listen(until=min(self._beat_at, now + BEAT)):
+                return True
+        return False
+
+    def _beat(self) -> None:
+        with self._state:
+            names = {
+                (one.claim.name, one.claim.client): self._keys.of(one.claim.name)
+                for one in self._waiting.values()
+            }
+            self._beat_at = self._clock.now() + BEAT if names else NEVER
+        pairs = list(names.items())
+        groups = [pairs[i : i + AT_ONCE] for i in range(0, len(pairs), AT_ONCE)]
+        requests = [
+            verbs.beat([(keys, client) for (_, client), keys in group], self.name)
+            for group in groups
+        ]
+        if not requests:
+            return
+        try:
+            deadline = self._clock.now() + REQUEST
+            replies = self._wire.ask_all(requests, deadline=deadline)
+        except LockError as error:
+            _log.debug("heartbeat not sent: %s", error)
+            self._ring_all()
+            return
+        for group, request, reply in zip(groups, requests, replies, strict=True):
+            del request
+            if not isinstance(reply, list):
+                _log.debug("heartbeat not answered: %s", reply)
+                if not isinstance(reply, LockError):
+                    # Refused: most likely the server has lost its scripts.
+                    self._load()
+                self._ring_all()
+                return
+            for (key, _), beat in zip(group, verbs.beats(reply), strict=True):
+                self._learn(key, beat)
+
+    def _load(self) -> None:
+        try:
+            self._wire.ask(verbs.load("beat"), deadline=self._clock.now() + REQUEST)
+        except LockError as error:
+            # The claims ask by themselves, and meet the same trouble.
+            _log.debug("scripts not loaded: %s", error)
+
+    def _learn(self, key: tuple[str, str], beat: verbs.Beat) -> None:
+        now = self._clock.now()
+        ends_at = NEVER
+        if beat.ends_in is not None:
+            ends_in = max(SOONEST, beat.ends_in)
+            ends_at = now + spread(ends_in, jitter=self._clock.jitter())
+        if beat.is_unsettled:
+            ends_at = now
+        with self._state:
+            mine = [
+                one for one in self._waiting.values() if (one.claim.name, one.claim.client) == key
+            ]
+            for one in mine:
+                one.ends_at = ends_at
+            if mine:
+                self._beat_at = min(self._beat_at, ends_at)
+        for one in mine:
+            if one.epoch != beat.epoch:
+                self._wakeups.ring(one.claim.id)
+
+    # -- rings -------------------------------------------------------------------------
+
+    def _hear(self, message: bytes) -> None:
+        if message[:1] == b"*":
+            name = self._keys.name_of(message[1:])
+            with self._state:
+                found = [key for key, one in self._waiting.items() if one.claim.name == name]
+            for claim_id in found:
+                self._wakeups.ring(claim_id)
+            return
+        claim_id = message.decode()
+        with self._state:
+            if claim_id not in self._waiting:
+                self._early[claim_id] = None
+                if len(self._early) > AT_ONCE:
+                    del self._early[next(iter(self._early))]
+                return
+        self._wakeups.ring(claim_id)
+
+    def _ring_all(self) -> None:
+        with self._state:
+            found = list(self._waiting)
+        for claim_id in found:
+            self._wakeups.ring(claim_id)
+
+
+_log = logging.getLogger("holdfast")
+
+
+def _new_name() -> str:
+    return os.urandom(8).hex()

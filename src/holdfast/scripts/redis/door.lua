@@ -1,0 +1,376 @@
+-- The steps that the verbs share. The rules are those of core/door.py; here nothing walks
+-- the line, so what ends or moves up together does so at most STEPS at a time. `more` says
+-- that some is left: whoever comes next goes on with it.
+local WINDOW, TOMBSTONE = 2500000, 60000000 -- as in core/door.py
+local PATIENCE = 7000000 -- a client that waits and was not heard for so long is dead
+local GLANCE = 60000000
+local STEPS, SHOWN = 16, 16
+local steps, more = STEPS, false
+local dirty, clients = false, {}
+
+-- A record: standing since token weight ttl delay hold party client owner. Standings are
+-- H(olding), A(dmitted), C(losing), W(aiting), G(one), B(roken). Of one who waits, `since`
+-- is the epoch of its client: another epoch means that the claim is void.
+local function place_of(claim, text)
+  if not text then
+    return nil
+  end
+  local standing, since, given, details = string.match(text, '^(%a) (%d+) (%d+) (.*)$')
+  local weight, ttl, delay, hold, party, client = string.match(details, '^(%d+) (%d+) (%d+) (%d+) (%S+) (%S+)')
+  return {
+    id = claim, standing = standing, since = tonumber(since), token = tonumber(given),
+    details = details, weight = tonumber(weight), ttl = tonumber(ttl), delay = tonumber(delay),
+    hold = tonumber(hold), party = party, client = client,
+  }
+end
+
+local function find(claim)
+  return place_of(claim, call('HGET', DOOR, '#' .. claim))
+end
+
+local function write(place)
+  dirty = true
+  call('HSET', DOOR, '#' .. place.id,
+    place.standing .. ' ' .. int(place.since) .. ' ' .. int(place.token) .. ' ' .. place.details)
+end
+
+local function erase(place)
+  dirty = true
+  call('HDEL', DOOR, '#' .. place.id)
+end
+
+local function save()
+  if not dirty then
+    return
+  end
+  for name, client in pairs(clients) do
+    if client.is_changed and client.waiting == 0 then
+      call('HDEL', DOOR, '@' .. name)
+    elseif client.is_changed then
+      call('HSET', DOOR, '@' .. name,
+        int(client.epoch) .. ' ' .. int(client.heard) .. ' ' .. int(client.waiting) .. ' ' .. client.inbox)
+    end
+  end
+  outlive(math.max(token, now))
+  if arrivals > 0 and call('EXISTS', LINE) == 0 then
+    arrivals = 0
+    call('HDEL', DOOR, 'arrivals')
+  end
+  call('HSET', DOOR, 'format', FORMAT, 'capacity', int(capacity), 'token', int(token), 'keep', int(keep),
+    'used', int(used))
+  if arrivals > 0 then
+    call('HSET', DOOR, 'arrivals', int(arrivals))
+  end
+  for _, key in ipairs({DOOR, ENDS, LINE, GONE, KIN}) do
+    call('PEXPIREAT', key, int(keep))
+  end
+end
+
+-- Explicit owners. Members of kin: party (32 digits), i(nside) with its weight or w(aiting),
+-- claim. The claims of one party are one hold: they count once, and share a token.
+
+local function kin_key(place)
+  return place.party .. 'i' .. string.format('%010d', place.weight) .. place.id
+end
+
+-- → the party's weight inside, and one of its claims there
+local function heaviest(party)
+  local last = call('ZREVRANGEBYLEX', KIN, '(' .. party .. 'j', '[' .. party .. 'i', 'LIMIT', 0, 1)[1]
+  if not last then
+    return 0, nil
+  end
+  return tonumber(string.sub(last, 34, 43)), string.sub(last, 44)
+end
+
+-- Whether another claim of the party holds, so that the hold goes on without this one.
+local function party_stays(place)
+  if place.party == '-' then
+    return false
+  end
+  local members = call('ZRANGEBYLEX', KIN, '[' .. place.party .. 'i', '(' .. place.party .. 'j', 'LIMIT', 0, SHOWN)
+  for _, member in ipairs(members) do
+    local other = find(string.sub(member, 44))
+    if other and other.id ~= place.id and other.standing == 'H' then
+      return true
+    end
+  end
+  return false
+end
+
+-- Inside: holding, admitted or closing. A hold that is over has no party any more.
+
+local function come_in(place, ends)
+  call('ZADD', ENDS, int(ends), place.id)
+  outlive(ends)
+  if place.party == '-' or place.standing == 'C' then
+    used = used + place.weight
+    return
+  end
+  local before = heaviest(place.party)
+  call('ZADD', KIN, 0, kin_key(place))
+  used = used + math.max(0, place.weight - before)
+end
+
+local function go_out(place)
+  call('ZREM', ENDS, place.id)
+  if place.party == '-' or place.standing == 'C' then
+    used = used - place.weight
+    return
+  end
+  local before = heaviest(place.party)
+  call('ZREM', KIN, kin_key(place))
+  used = used - (before - heaviest(place.party))
+end
+
+local function bury(place, standing)
+  place.standing = standing
+  write(place)
+  local ends = now + math.max(place.ttl, TOMBSTONE)
+  call('ZADD', GONE, int(ends), place.id)
+  outlive(ends)
+end
+
+local function token_for(place)
+  if place.party ~= '-' then
+    local _, other = heaviest(place.party)
+    if other then
+      return find(other).token
+    end
+  end
+  token = math.max(token + 1, now)
+  return token
+end
+
+local function enter(place, standing, ends)
+  place.token = token_for(place)
+  place.standing, place.since = standing, now
+  write(place)
+  come_in(place, ends)
+end
+
+-- The line. A client that waits has a record: epoch heard waiting inbox, where `waiting`
+-- counts its claims in the line, void ones too; it goes with the last of them.
+
+local function client_of(name)
+  local client = clients[name]
+  if not client then
+    local text = call('HGET', DOOR, '@' .. name)
+    if not text then
+      return nil
+    end
+    local epoch, heard, waiting, inbox = string.match(text, '^(%d+) (%d+) (%d+) (.*)$')
+    client = {name = name, epoch = tonumber(epoch), heard = tonumber(heard), waiting = tonumber(waiting), inbox = inbox}
+    clients[name] = client
+  end
+  return client.waiting > 0 and client or nil
+end
+
+local function keep_client(client)
+  dirty, client.is_changed, clients[client.name] = true, true, client
+end
+
+local function hear(name, inbox)
+  local client = client_of(name)
+  if client then
+    client.heard, client.inbox = now, inbox
+    keep_client(client)
+  end
+  return client
+end
+
+local function join(place, inbox)
+  local client = client_of(place.client) or {name = place.client, epoch = now, waiting = 0}
+  client.heard, client.inbox, client.waiting = now, inbox, client.waiting + 1
+  keep_client(client)
+  arrivals = arrivals + 1
+  call('ZADD', LINE, int(arrivals), place.id)
+  if place.party ~= '-' then
+    call('ZADD', KIN, 0, place.party .. 'w' .. place.id)
+  end
+  place.standing, place.since, place.token = 'W', client.epoch, 0
+  write(place)
+end
+
+-- → the client, as it was told before
+local function leave_line(place)
+  call('ZREM', LINE, place.id)
+  if place.party ~= '-' then
+    call('ZREM', KIN, place.party .. 'w' .. place.id)
+  end
+  local client = client_of(place.client)
+  if client then
+    client.waiting = client.waiting - 1
+    keep_client(client)
+  end
+  return client
+end
+
+local function drop(place)
+  if place.standing == 'W' then
+    leave_line(place)
+  elseif place.standing == 'G' or place.standing == 'B' then
+    call('ZREM', GONE, place.id)
+  else
+    go_out(place)
+  end
+  erase(place)
+end
+
+local function ring(client, message)
+  call('PUBLISH', string.match(DOOR, '^[^{]*') .. 'inbox:' .. client.inbox, message)
+end
+
+-- Its window ran out unanswered: the client is dead or frozen, and so are all its claims
+-- here. One by one they would stall the line for a window each, so all of them are void.
+local function turn_away(name)
+  local client = client_of(name)
+  if client then
+    client.epoch = math.max(client.epoch + 1, now)
+    keep_client(client)
+    ring(client, '*' .. DOOR)
+  end
+end
+
+local function is_void(place)
+  local client = client_of(place.client)
+  return not client or place.since ~= client.epoch or math.abs(now - client.heard) > PATIENCE
+end
+
+local function admit(place)
+  local client = leave_line(place)
+  enter(place, 'A', now + WINDOW)
+  ring(client, place.id)
+end
+
+-- The others of a party pass wherever they stand: the party that waits for itself would wait
+-- for ever. Each that answers calls this again, so a long row passes in turns.
+local function let_kin_pass(party)
+  if party == '-' then
+    return
+  end
+  local limit = heaviest(party)
+  local members = call('ZRANGEBYLEX', KIN, '[' .. party .. 'w', '(' .. party .. 'x', 'LIMIT', 0, SHOWN)
+  for _, member in ipairs(members) do
+    local place = find(string.sub(member, 34))
+    if place and limit > 0 and place.weight <= limit and not is_void(place) then
+      admit(place)
+    end
+  end
+end
+
+-- A hold is over; its weight stays closed until then, under a name that no request has.
+local function finish(place, closed)
+  local stays = closed <= now or party_stays(place)
+  drop(place)
+  if not stays then
+    local ghost = place_of(place.id .. '~' .. int(place.token), 'C 0 0 ' .. place.details)
+    write(ghost)
+    come_in(ghost, closed)
+  end
+end
+
+local function expire()
+  while true do
+    local first = call('ZRANGE', ENDS, 0, 0, 'WITHSCORES')
+    local ends = tonumber(first[2])
+    if not ends then
+      -- Then nobody is inside, whatever was counted: the server may have evicted it.
+      dirty, used = dirty or used ~= 0, 0
+      return
+    end
+    if ends > now and ends - now <= GLANCE then
+      return
+    end
+    local place = find(first[1])
+    if not place then
+      call('ZREM', ENDS, first[1])
+      return
+    end
+    if ends > now then
+      -- Further off than it was ever set: the clock was put back. Count anew from here,
+      -- which is later than its holder can believe in it.
+      local longest = now + math.max(place.ttl, place.delay, place.hold)
+      if ends > longest then
+        call('ZADD', ENDS, int(longest), place.id)
+      end
+      return
+    end
+    if steps == 0 then
+      more = true
+      return
+    end
+    steps = steps - 1
+    if place.standing == 'H' then
+      -- Held since a time to come: the clock was put back, and min_hold counts from here.
+      finish(place, math.max(ends + place.delay, math.min(place.since, ends) + place.hold))
+    else
+      drop(place)
+      if place.standing == 'A' then
+        turn_away(place.client)
+      end
+    end
+  end
+end
+
+local function forget_the_gone()
+  for _, claim in ipairs(call('ZRANGEBYSCORE', GONE, '-inf', int(now), 'LIMIT', 0, STEPS)) do
+    local place = find(claim)
+    if place then
+      drop(place)
+    end
+    call('ZREM', GONE, claim)
+  end
+end
+
+local function move_up()
+  while true do
+    local first = call('ZRANGE', LINE, 0, 0)[1]
+    if not first then
+      return
+    end
+    local place = find(first)
+    if not place then
+      call('ZREM', LINE, first)
+      return
+    end
+    local void = is_void(place)
+    local inside = place.party == '-' and 0 or heaviest(place.party)
+    if not void and place.weight - inside > capacity - used then
+      return
+    end
+    if steps == 0 then
+      more = true
+      return
+    end
+    steps = steps - 1
+    if void then
+      drop(place)
+    else
+      admit(place)
+      let_kin_pass(place.party)
+    end
+  end
+end
+
+-- Let what is overdue end, then admit from the front of the line.
+local function settle()
+  expire()
+  forget_the_gone()
+  if arrivals > 0 then
+    move_up()
+  end
+end
+
+-- → deadlines and records of some who are inside, one after the other
+local function inside()
+  local list = {}
+  local ends = call('ZRANGE', ENDS, 0, SHOWN - 1, 'WITHSCORES')
+  for i = 1, #ends, 2 do
+    local record = call('HGET', DOOR, '#' .. ends[i])
+    if record then
+      list[#list + 1] = ends[i + 1]
+      list[#list + 1] = record
+    end
+  end
+  return list
+end

@@ -1,0 +1,319 @@
+"""The wire of the sync flavour: blocking calls on the caller's thread; `aio` is its pair.
+
+A small pool: each call takes a connection for itself and puts it back, so there are as
+many as threads that ever called at once. A call that is not answered in time closes its
+connection, whose next reply would belong to somebody who no longer listens.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import struct
+import threading
+from typing import TYPE_CHECKING, Any
+
+from redis import connection as driver
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+from holdfast.errors import BackendUnavailable, OutcomeUnknown
+from holdfast.wire import refusals
+from holdfast.wire.resp import Incomplete, NotRedis, Parser, Push, Refusal, Reply, packed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.runtime.clock import Clock
+
+FRESH = 0.05
+"""A connection that was used so lately is not looked at before it is used again."""
+
+IDLE = 64
+"""As many connections are kept for the next calls."""
+
+
+class Link:
+    """One connection, used by one thread at a time."""
+
+    __slots__ = ("_armed", "_clock", "_parser", "_sock", "generation", "used_at")
+
+    def __init__(self, sock: socket.socket, clock: Clock, generation: int) -> None:
+        self._sock = sock
+        # The kernel keeps the time of a plain socket: Python's own timeouts ask it twice
+        # before each call. TLS reads in its own way, and gets Python's.
+        self._armed: float | None = None if isinstance(sock, ssl.SSLSocket) else 0.0
+        if self._armed is not None:
+            sock.settimeout(None)
+        self._clock = clock
+        self._parser = Parser()
+        self.generation = generation
+        self.used_at = clock.now()
+
+    def is_sound(self, now: float) -> bool:
+        """Whether the server still listens, as far as can be seen without asking it."""
+        if now - self.used_at < FRESH:
+            return True
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        return not poll.poll(0)  # nothing is due, so what came is the end
+
+    def send(self, data: bytes, *, deadline: float) -> None:
+        """Send all of it, or raise OSError."""
+        self._arm(deadline)
+        self._sock.sendall(data)
+
+    def receive(self, *, deadline: float) -> Reply | Push:
+        """Return the next reply, or raise OSError."""
+        parser = self._parser
+        while True:
+            try:
+                return parser.next()
+            except Incomplete:
+                self._arm(deadline)
+                data = self._sock.recv(65536)
+                if not data:
+                    raise ConnectionError("the server closed the connection") from None
+                parser.feed(data)
+
+    def buffered(self) -> Reply | Push:
+        """Return a reply that is already here, or raise Incomplete."""
+        return self._parser.next()
+
+    def _arm(self, deadline: float) -> None:
+        left = deadline - self._clock.now()
+        if left <= 0:
+            raise TimeoutError("no answer in time")
+        armed = self._armed
+        if armed is None:
+            self._sock.settimeout(left)
+        elif not armed <= left <= armed * 1.1:
+            # A little early is near enough, and saves telling the kernel each time.
+            self._armed = armed = left * 0.95
+            whole = int(armed)
+            value = struct.pack("@ll", whole, max(1, int((armed - whole) * 1_000_000)))
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+
+    def fileno(self) -> int:
+        """Return what can be polled."""
+        return self._sock.fileno()
+
+    def has_buffered(self) -> bool:
+        """Whether TLS has bytes that a poll would not see."""
+        pending = getattr(self._sock, "pending", None)
+        return pending is not None and pending() > 0
+
+    def close(self) -> None:
+        """Let go of the socket."""
+        self._sock.close()
+
+
+class Wire:
+    """The way to one server."""
+
+    def __init__(self, *, kind: type, options: dict[str, Any], clock: Clock, where: str) -> None:
+        self.where = where
+        self._kind = kind
+        self._options = options
+        self._clock = clock
+        self._idle: list[Link] = []
+        self._generation = 0
+
+    @classmethod
+    def from_url(cls, url: str, *, options: dict[str, Any], clock: Clock, where: str) -> Wire:
+        """Return the way to the server that the URL names; the driver reads it."""
+        found: dict[str, Any] = driver.parse_url(url)  # type: ignore[no-untyped-call]
+        kind = found.pop("connection_class", driver.Connection)
+        return cls(kind=kind, options={**found, **options}, clock=clock, where=where)
+
+    # -- asking ------------------------------------------------------------------------
+
+    def ask(self, request: bytes, *, deadline: float) -> Reply:
+        """Return the reply to one command, which may be a Refusal.
+
+        Raises BackendUnavailable if nothing was sent, OutcomeUnknown if no reply came.
+        """
+        link = self._take(deadline)
+        try:
+            link.send(request, deadline=deadline)
+            reply = link.receive(deadline=deadline)
+        except NotRedis as error:
+            link.close()
+            raise refusals.not_redis(where=self.where) from error
+        except OSError as error:
+            link.close()
+            raise self._unanswered(error) from error
+        except BaseException:
+            # A KeyboardInterrupt, say: the reply is still on its way to this connection.
+            link.close()
+            raise
+        self._put_back(link)
+        return reply
+
+    def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
+        """Return the replies to several commands, sent together; OutcomeUnknown for the lost."""
+        link = self._take(deadline)
+        replies: list[Reply] = []
+        try:
+            link.send(b"".join(requests), deadline=deadline)
+            replies.extend(link.receive(deadline=deadline) for _ in requests)
+        except OSError as error:
+            link.close()
+            unknown = self._unanswered(error)
+            return replies + [unknown] * (len(requests) - len(replies))
+        except BaseException:
+            link.close()
+            raise
+        self._put_back(link)
+        return replies
+
+    def _unanswered(self, error: BaseException) -> OutcomeUnknown:
+        unknown = OutcomeUnknown(f"{self.where} did not answer: {error}")
+        unknown.__cause__ = error
+        return unknown
+
+    def _take(self, deadline: float) -> Link:
+        now = self._clock.now()
+        while True:
+            try:
+                link = self._idle.pop()
+            except IndexError:
+                return self._connect(deadline)
+            if link.is_sound(now):
+                return link
+            link.close()
+
+    def _put_back(self, link: Link) -> None:
+        link.used_at = self._clock.now()
+        if len(self._idle) < IDLE and link.generation == self._generation:
+            self._idle.append(link)
+        else:
+            link.close()
+
+    def _connect(self, deadline: float) -> Link:
+        left = deadline - self._clock.now()
+        if left <= 0:
+            raise BackendUnavailable(f"{self.where}: there was no time left to connect")
+        connection = self._kind(
+            **{
+                **self._options,
+                "socket_timeout": left,
+                "socket_connect_timeout": left,
+                "retry": Retry(NoBackoff(), 0),
+                "protocol": 3,
+            }
+        )
+        try:
+            connection.connect()
+        except (RedisError, OSError) as error:
+            connection.disconnect()
+            raise refusals.unreachable(error, where=self.where) from error
+        except (AttributeError, TypeError, ValueError) as error:
+            # What the driver makes of bytes that are not the protocol's.
+            connection.disconnect()
+            raise refusals.not_redis(where=self.where) from error
+        # From here on the socket is ours, and the driver's object an empty shell.
+        sock, connection._sock = connection._sock, None  # noqa: SLF001
+        return Link(sock, self._clock, self._generation)
+
+    # -- listening ---------------------------------------------------------------------
+
+    def subscribe(self, channel: bytes, hear: Callable[[bytes], None], *, deadline: float) -> Ear:
+        """Return an ear on the channel, once the server has confirmed it."""
+        link = self._connect(deadline)
+        try:
+            link.send(packed(b"SUBSCRIBE", channel), deadline=deadline)
+            reply = link.receive(deadline=deadline)
+        except OSError as error:
+            link.close()
+            raise refusals.unreachable(error, where=self.where) from error
+        if isinstance(reply, Refusal):
+            link.close()
+            raise refusals.refused(reply, where=self.where)
+        return Ear(link, hear, clock=self._clock)
+
+    # -- closing -----------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close every connection: now, or when its call has ended."""
+        self._generation += 1
+        while self._idle:
+            self._idle.pop().close()
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the parent's connections: closing them here ends nothing there."""
+        idle, self._idle = self._idle, []
+        for link in idle:
+            link.close()
+
+
+class Ear:
+    """A connection of its own that hears one channel; read by one thread."""
+
+    def __init__(self, link: Link, hear: Callable[[bytes], None], *, clock: Clock) -> None:
+        self._link = link
+        self._hear = hear
+        self._clock = clock
+        self._awake, self._kick = socket.socketpair()
+        self._awake.setblocking(False)
+        self._kick.setblocking(False)
+        self._closing = threading.Lock()
+        self._is_closed = False
+
+    def listen(self, *, until: float) -> bool:
+        """Tell of what is heard until then, or until kicked; false once the link is broken."""
+        poll = select.poll()
+        poll.register(self._link, select.POLLIN)
+        poll.register(self._awake, select.POLLIN)
+        while (left := until - self._clock.now()) > 0:
+            wait = 0.0 if self._link.has_buffered() else min(left, self._clock.longest_sleep)
+            ready = dict(poll.poll(wait * 1000))
+            if self._link.fileno() in ready or self._link.has_buffered():
+                try:
+                    self._read()
+                except (OSError, NotRedis):
+                    return False
+            if self._awake.fileno() in ready:
+                self._swallow_kicks()
+                return True
+        return True
+
+    def _read(self) -> None:
+        # One read; whatever whole messages it brought are told.
+        link = self._link
+        push = link.receive(deadline=self._clock.now() + 1.0)
+        while True:
+            if isinstance(push, Push) and push.items[0] == b"message":
+                self._hear(push.items[2])
+            try:
+                push = link.buffered()
+            except Incomplete:
+                return
+
+    def _swallow_kicks(self) -> None:
+        try:
+            while self._awake.recv(4096):
+                pass
+        except BlockingIOError:
+            return
+
+    def kick(self) -> None:
+        """Let `listen` return."""
+        try:
+            self._kick.send(b"!")
+        except OSError:
+            # Full: it is kicked already. Closed: there is nobody to kick.
+            return
+
+    def close(self) -> None:
+        """Hear no more."""
+        with self._closing:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        self._link.close()
+        self._awake.close()
+        self._kick.close()

@@ -1,0 +1,139 @@
+"""Real Redis servers for tests: on free ports of this machine, gone with the run.
+
+A server that cannot be started fails the test that asked for it; nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Self
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+PATIENCE = 10.0
+"""A server of this machine that has not answered by then will not."""
+
+
+class RedisServer:
+    """One `redis-server` in a directory of its own; data is not kept unless asked for."""
+
+    def __init__(self, *options: str, environment: dict[str, str] | None = None) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="holdfast-redis-"))
+        self.options = options
+        self.environment = environment
+        [self.port] = free_ports(1)
+        self.url = f"redis://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        """Return once it answers; started again it has the same port and directory."""
+        for is_last in (False, False, True):
+            self._spawn()
+            if self.wait_until_it_answers(raises=is_last):
+                break
+            # Somebody took the port between our choice and the server's bind.
+            [self.port] = free_ports(1)
+            self.url = f"redis://127.0.0.1:{self.port}"
+        return self
+
+    def _spawn(self) -> None:
+        with (self.directory / "log").open("ab") as log:
+            # Dies with the thread that started it, also when the run is killed.
+            self._process = subprocess.Popen(
+                [
+                    *("setpriv", "--pdeathsig", "KILL", "--", "redis-server"),
+                    *("--port", str(self.port), "--bind", "127.0.0.1"),
+                    *("--dir", str(self.directory), "--save", "", "--appendonly", "no"),
+                    *self.options,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=self.environment,
+            )
+        atexit.register(self.stop)
+
+    def wait_until_it_answers(self, *, raises: bool = True) -> bool:
+        """Return once PING is answered, whatever the answer; false if the server has ended."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with self.client() as client:
+                    client.ping()
+            except (redis.AuthenticationError, redis.ResponseError):
+                return True
+            except redis.ConnectionError:
+                is_over = self.process.poll() is not None
+                if is_over and not raises:
+                    return False
+                if is_over or time.monotonic() > deadline:
+                    log = (self.directory / "log").read_text()
+                    raise RuntimeError(f"redis-server did not start:\n{log}") from None
+                time.sleep(0.005)
+            else:
+                return True
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The running server."""
+        assert self._process is not None, "the server was not started"
+        return self._process
+
+    def client(self, **options: object) -> redis.Redis:
+        """Return a plain client of redis-py that tries once."""
+        return redis.Redis(port=self.port, retry=Retry(NoBackoff(), 0), **options)
+
+    def pause(self) -> None:
+        """Freeze the process."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it run again."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """End it for good, and delete what it kept."""
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        atexit.unregister(self.stop)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+@cache
+def shared_server() -> RedisServer:
+    """Return a server that all tests of this run share; flush it before use."""
+    return RedisServer().start()
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on, all different."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
