@@ -113,6 +113,31 @@ def test_an_outage_shorter_than_the_ttl_loses_nothing() -> None:
     assert events[-1] == "Released"
 
 
+def test_a_backend_that_fails_in_a_renewal_does_not_end_the_watchdog(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An error that is not one of ours is a defect; other leases are renewed all the same."""
+
+    async def main() -> None:
+        locks, backend = virtual(ttl=30.0)
+        renew, failures = backend.inner.renew, [ValueError("defect")]
+
+        async def fail_once(*args: Any, **options: Any) -> Any:
+            if failures:
+                raise failures.pop()
+            return await renew(*args, **options)
+
+        backend.inner.renew = fail_once  # type: ignore[method-assign]
+        lease = await locks.lock("door").acquire()
+        await asyncio.sleep(40.0)
+
+        assert lease.is_trusted
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+    assert "the backend failed in a renewal" in caplog.text
+
+
 def test_a_failing_hook_never_harms_a_lease(caplog: pytest.LogCaptureFixture) -> None:
     def fail(_: object) -> None:
         raise RuntimeError("mine")

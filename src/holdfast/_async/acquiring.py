@@ -212,7 +212,7 @@ class AsyncAcquisition:
         hold.needs_tombstone = self._is_unanswered
         client.add(hold)
         runtime.remember_context(self._context)
-        client.emit(Acquired(grant.claim.name, grant.token, client.owner_text, now - self._started))
+        client.emit(Acquired, grant, now - self._started)
         return hold
 
     async def _withdraw(self) -> bool:

@@ -143,9 +143,8 @@ class AsyncLock:
 
     async def __aenter__(self) -> AsyncLease:
         lease = await self.acquire()
-        await lease.__aenter__()
-        with self._client.state:
-            self._entered.append(lease)
+        lease.enter_block()
+        self._entered.append(lease)
         return lease
 
     async def __aexit__(
@@ -159,8 +158,10 @@ class AsyncLock:
     def _lease_to_leave(self) -> AsyncLease:
         # The innermost that the leaver itself entered; a block may also be left by
         # another thread or task than entered it (a fixture, an exit stack).
-        context = runtime.context()
         with self._client.state:
+            if len(self._entered) == 1:
+                return self._entered.pop()
+            context = runtime.context()
             mine = [one for one in self._entered if self._leases.get(one, _nobody)() is context]
             lease = (mine or self._entered)[-1]
             self._entered.remove(lease)

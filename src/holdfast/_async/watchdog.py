@@ -75,13 +75,14 @@ class AsyncWatchdog:
             self._withdrawals.append(Withdrawal(claim, now, now + 2 * claim.ttl + 60))
             self._run_before(now)
 
-    def notice(self) -> None:
+    def notice(self, now: float | None = None) -> None:
         """Tell of every loss that the clock has brought, before the caller's call returns.
 
         Usually the background has told it already; not if the process, the loop or the
         whole machine was asleep.
         """
-        now = self._client.clock.now()
+        if now is None:
+            now = self._client.clock.now()
         if now >= self._ends_first:
             self._look(now)
 
@@ -111,10 +112,7 @@ class AsyncWatchdog:
                 if hold.renews:
                     hold.due = due_after(sent_at=sent_at, ttl=hold.grant.ttl)
         if outcome is Renewal.RENEWED:
-            claim = hold.grant.claim
-            self._client.emit(
-                Renewed(claim.name, hold.grant.token, self._client.owner_text, margin)
-            )
+            self._client.emit(Renewed, hold.grant, margin)
 
     async def stop(self) -> None:
         """End the background; withdrawals that are open are tried a last time."""
@@ -138,7 +136,7 @@ class AsyncWatchdog:
     def _run_before(self, moment: float) -> None:
         if self._is_stopping:
             return
-        if self._task is None or not self._task.is_alive():
+        if self._task is None:
             self._kick = runtime.Event()
             self._wake_at = NEVER
             self._task = runtime.spawn(self._run, name="holdfast-watchdog")
@@ -194,10 +192,7 @@ class AsyncWatchdog:
         for hold, reason in lost:
             hold.lose(reason)
         for hold in at_risk:
-            claim = hold.grant.claim
-            self._client.emit(
-                AtRisk(claim.name, hold.grant.token, self._client.owner_text, hold.until - now)
-            )
+            self._client.emit(AtRisk, hold.grant, hold.until - now)
         return due, wake_at
 
     async def _renew(self, due: list[AsyncHold]) -> None:
@@ -218,6 +213,10 @@ class AsyncWatchdog:
         except LockError as error:
             # Whatever it was, the store may have renewed or not: the old promise stands.
             client.logger.debug("renewal not answered: %s", error)
+            outcomes = [Renewal.UNKNOWN] * len(due)
+        except Exception:
+            # A defect of the backend's, and of one lease perhaps: the others must live on.
+            client.logger.exception("the backend failed in a renewal")
             outcomes = [Renewal.UNKNOWN] * len(due)
         now = client.clock.now()
         for hold, outcome in zip(due, outcomes, strict=True):
@@ -261,6 +260,10 @@ class AsyncWatchdog:
             await client.backend.withdraw(claim, deadline=deadline, tombstone=True)
         except LockError as error:
             client.logger.debug("withdrawal not answered: %s", error)
+            return False
+        except Exception:
+            # As above: the background must not end by it.
+            client.logger.exception("the backend failed in a withdrawal")
             return False
         return True
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from holdfast._sync.backend import Backend
     from holdfast._sync.hold import Hold
+    from holdfast.model import Grant
     from holdfast.options import LockOptions
     from holdfast.runtime.clock import Clock
 
@@ -55,6 +56,7 @@ class Client:
     def _introduce(self) -> None:
         self.id = new_id()
         self._owner = Owner(host=socket.gethostname(), pid=os.getpid(), label=self._label)
+        self._as_stored = ("", self._owner.to_text())
         self.owner_text = str(self._owner)
 
     # -- every public call -------------------------------------------------------------
@@ -83,11 +85,15 @@ class Client:
         queues: bool,
     ) -> Claim:
         """Return a claim that no other has ever made."""
+        asker, owner = self._as_stored
+        if asker != (context_name := runtime.context_name(context)):
+            owner = self._owner.text_for(context_name)
+            self._as_stored = (context_name, owner)  # most often the same one asks again
         return Claim(
             new_id(),
             name,
             self.id,
-            self._owner.text_for(runtime.context_name(context)),
+            owner,
             weight,
             capacity,
             options.ttl,
@@ -160,25 +166,28 @@ class Client:
             hold.lose("taken")
             raise hold.error()
         hold.is_over = True
-        claim = hold.grant.claim
-        held = self.clock.now() - hold.since
-        self.emit(Released(claim.name, hold.grant.token, self.owner_text, held))
-        self.watchdog.notice()
+        now = self.clock.now()
+        self.emit(Released, hold.grant, now - hold.since)
+        self.watchdog.notice(now)
 
     # -- telling -----------------------------------------------------------------------
 
-    def emit(self, event: Event) -> None:
-        """Tell the log and the caller's hook."""
-        level = logging.WARNING if isinstance(event, Lost | AtRisk) else logging.DEBUG
-        if self.logger.isEnabledFor(level):
+    def emit(self, kind: type[Event], grant: Grant, fact: float | str) -> None:
+        """Tell the log and the caller's hook of an event; `fact` is its last field."""
+        level = logging.WARNING if kind in (Lost, AtRisk) else logging.DEBUG
+        is_logged = self.logger.isEnabledFor(level)
+        if self._on_event is None and not is_logged:
+            return  # an uncontended cycle should not pay for what nobody hears
+        event = kind(grant.claim.name, grant.token, self.owner_text, fact)  # type: ignore[call-arg]
+        if is_logged:
             fields = {one: getattr(event, one) for one in event.__dataclass_fields__}
             self.logger.log(
                 level,
                 "%s %r token=%s",
-                type(event).__name__,
+                kind.__name__,
                 event.name,
                 event.token,
-                extra={"holdfast": {"event": type(event).__name__, **fields}},
+                extra={"holdfast": {"event": kind.__name__, **fields}},
             )
         if self._on_event is not None:
             self.guarded(self._on_event, event)

@@ -113,9 +113,7 @@ class Hold:
         self.client.watchdog.unwatch(self)
         for block in blocks:
             block.interrupt(f"holdfast: the lease on {self.grant.claim.name!r} was lost: {reason}")
-        self.client.emit(
-            Lost(self.grant.claim.name, self.grant.token, self.client.owner_text, reason)
-        )
+        self.client.emit(Lost, self.grant, reason)
         if self.on_lost is not None:
             lease = next((one for ref in self.leases if (one := ref()) is not None), None)
             if lease is not None:

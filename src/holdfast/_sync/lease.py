@@ -168,10 +168,14 @@ class Lease:
 
     def __enter__(self) -> Self:
         self.check()
+        self.enter_block()
+        return self
+
+    def enter_block(self) -> None:
+        """Be the lease of a block from now on: its body is interrupted when it is lost."""
         with self._hold.client.state:
             self._block = runtime.Block()
             self._hold.blocks.append(self._block)
-        return self
 
     def __exit__(
         self,

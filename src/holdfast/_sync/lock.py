@@ -145,9 +145,8 @@ class Lock:
 
     def __enter__(self) -> Lease:
         lease = self.acquire()
-        lease.__enter__()
-        with self._client.state:
-            self._entered.append(lease)
+        lease.enter_block()
+        self._entered.append(lease)
         return lease
 
     def __exit__(
@@ -161,8 +160,10 @@ class Lock:
     def _lease_to_leave(self) -> Lease:
         # The innermost that the leaver itself entered; a block may also be left by
         # another thread or task than entered it (a fixture, an exit stack).
-        context = runtime.context()
         with self._client.state:
+            if len(self._entered) == 1:
+                return self._entered.pop()
+            context = runtime.context()
             mine = [one for one in self._entered if self._leases.get(one, _nobody)() is context]
             lease = (mine or self._entered)[-1]
             self._entered.remove(lease)

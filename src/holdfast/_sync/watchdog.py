@@ -77,13 +77,14 @@ class Watchdog:
             self._withdrawals.append(Withdrawal(claim, now, now + 2 * claim.ttl + 60))
             self._run_before(now)
 
-    def notice(self) -> None:
+    def notice(self, now: float | None = None) -> None:
         """Tell of every loss that the clock has brought, before the caller's call returns.
 
         Usually the background has told it already; not if the process, the loop or the
         whole machine was asleep.
         """
-        now = self._client.clock.now()
+        if now is None:
+            now = self._client.clock.now()
         if now >= self._ends_first:
             self._look(now)
 
@@ -113,10 +114,7 @@ class Watchdog:
                 if hold.renews:
                     hold.due = due_after(sent_at=sent_at, ttl=hold.grant.ttl)
         if outcome is Renewal.RENEWED:
-            claim = hold.grant.claim
-            self._client.emit(
-                Renewed(claim.name, hold.grant.token, self._client.owner_text, margin)
-            )
+            self._client.emit(Renewed, hold.grant, margin)
 
     def stop(self) -> None:
         """End the background; withdrawals that are open are tried a last time."""
@@ -140,7 +138,7 @@ class Watchdog:
     def _run_before(self, moment: float) -> None:
         if self._is_stopping:
             return
-        if self._task is None or not self._task.is_alive():
+        if self._task is None:
             self._kick = runtime.Event()
             self._wake_at = NEVER
             self._task = runtime.spawn(self._run, name="holdfast-watchdog")
@@ -196,10 +194,7 @@ class Watchdog:
         for hold, reason in lost:
             hold.lose(reason)
         for hold in at_risk:
-            claim = hold.grant.claim
-            self._client.emit(
-                AtRisk(claim.name, hold.grant.token, self._client.owner_text, hold.until - now)
-            )
+            self._client.emit(AtRisk, hold.grant, hold.until - now)
         return due, wake_at
 
     def _renew(self, due: list[Hold]) -> None:
@@ -220,6 +215,10 @@ class Watchdog:
         except LockError as error:
             # Whatever it was, the store may have renewed or not: the old promise stands.
             client.logger.debug("renewal not answered: %s", error)
+            outcomes = [Renewal.UNKNOWN] * len(due)
+        except Exception:
+            # A defect of the backend's, and of one lease perhaps: the others must live on.
+            client.logger.exception("the backend failed in a renewal")
             outcomes = [Renewal.UNKNOWN] * len(due)
         now = client.clock.now()
         for hold, outcome in zip(due, outcomes, strict=True):
@@ -263,6 +262,10 @@ class Watchdog:
             client.backend.withdraw(claim, deadline=deadline, tombstone=True)
         except LockError as error:
             client.logger.debug("withdrawal not answered: %s", error)
+            return False
+        except Exception:
+            # As above: the background must not end by it.
+            client.logger.exception("the backend failed in a withdrawal")
             return False
         return True
 

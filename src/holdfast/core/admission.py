@@ -32,35 +32,39 @@ W = TypeVar("W", bound=Weighed)
 
 def occupied(inside: Iterable[Weighed]) -> int:
     """Return the weight inside; the claims of one party are one hold and count once."""
-    total = 0
+    alone, parties = _weights(inside)
+    return alone + sum(parties.values())
+
+
+def _weights(inside: Iterable[Weighed]) -> tuple[int, dict[str, int]]:
+    alone = 0
     parties: dict[str, int] = {}
     for one in inside:
         if one.party is None:
-            total += one.weight
+            alone += one.weight
         else:
             parties[one.party] = max(parties.get(one.party, 0), one.weight)
-    return total + sum(parties.values())
+    return alone, parties
 
 
 def admit(*, capacity: int, inside: Iterable[Weighed], line: Iterable[W]) -> list[W]:
     """Return those of the line that may pass now, in their order.
 
-    A claim whose party is inside passes wherever it stands: it adds no weight, and the
-    party that waits for itself would wait for ever.
+    A claim whose party is inside adds only what it weighs beyond the party. If that is
+    nothing it passes wherever it stands: a party that waited for itself would wait for ever.
     """
-    inside = list(inside)
-    free = capacity - occupied(inside)
-    parties = {one.party for one in inside if one.party is not None}
+    alone, parties = _weights(inside)
+    free = capacity - alone - sum(parties.values())
     admitted: list[W] = []
     is_open = True
     for claim in line:
-        if claim.party is not None and claim.party in parties:
-            admitted.append(claim)
-        elif is_open and claim.weight <= free:
-            free -= claim.weight
+        has = 0 if claim.party is None else parties.get(claim.party, 0)
+        more = max(0, claim.weight - has)
+        if more == 0 or (is_open and more <= free):
+            free -= more
             admitted.append(claim)
             if claim.party is not None:
-                parties.add(claim.party)
+                parties[claim.party] = has + more
         else:
             is_open = False
             if not parties:

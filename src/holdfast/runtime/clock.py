@@ -4,6 +4,18 @@ from __future__ import annotations
 
 import random
 import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_NOW: Callable[[], float] = (
+    partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    if hasattr(time, "CLOCK_BOOTTIME")
+    else time.monotonic
+)
 
 
 class Clock:
@@ -16,17 +28,8 @@ class Clock:
 
     longest_sleep: float = 1.0
 
-    if hasattr(time, "CLOCK_BOOTTIME"):
-
-        def now(self) -> float:
-            """Return seconds since the machine booted."""
-            return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-    else:
-
-        def now(self) -> float:
-            """Return seconds on the monotonic clock."""
-            return time.monotonic()
+    now = staticmethod(_NOW)
+    """Return the seconds on that clock. A bare C function: it is called a dozen times per lock."""
 
     def jitter(self) -> float:
         """Return a number in [0, 1) that spreads out what would happen together."""
