@@ -33,6 +33,7 @@ check: $(STAMP) ## Format, lint, types, generated files, import direction, docs
 	$(RUN) -m ruff format --check .
 	$(RUN) -m ruff check .
 	$(RUN) tools/generate_sync.py --check
+	$(RUN) tools/generate_docs.py --check
 	$(RUN) -m mypy
 	$(RUN) -m pyright tests/typing/api_types.py
 	$(RUN) -m pytest -q tests/test_architecture.py $(wildcard tests/docs)
@@ -42,8 +43,14 @@ demo: $(STAMP) ## Show what a lock does
 	$(VENV)/bin/holdfast demo
 
 .PHONY: bench
-bench: $(STAMP) ## Measure against the peers, side by side
+bench: $(STAMP)-bench ## Measure against the peers, side by side
+	$(RUN) tools/system_packages.py
 	$(RUN) -m bench
+
+# The peers are many and are not needed for anything else.
+$(STAMP)-bench: $(STAMP)
+	$(RUN) -m pip install --quiet --editable '.[dev,bench]'
+	touch $@
 
 .PHONY: format
 format: $(STAMP) ## Format the code and sort its imports
@@ -51,8 +58,9 @@ format: $(STAMP) ## Format the code and sort its imports
 	$(RUN) -m ruff format .
 
 .PHONY: generate
-generate: $(STAMP) ## Write the sync flavour from the async source
+generate: $(STAMP) ## Write the sync flavour and the generated parts of the docs
 	$(RUN) tools/generate_sync.py
+	$(RUN) tools/generate_docs.py
 
 .PHONY: wheel
 wheel: $(STAMP) ## Build the wheel into dist/, without a network

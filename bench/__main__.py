@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-SUITES = ("embedded",)
+SUITES = ("embedded", "redis")
 
 
 def main() -> None:

@@ -170,8 +170,9 @@ def test_a_child_task_that_waits_for_its_parents_lock_is_warned() -> None:
             await locks.lock("door").acquire(timeout=1)
 
         async with locks.lock("door"):
-            with pytest.warns(RuntimeWarning, match="another owner"):
+            with pytest.warns(RuntimeWarning, match="another owner") as caught:
                 await asyncio.gather(child(), return_exceptions=True)
+        assert caught[0].filename == __file__
         await locks.aclose()
 
     run_in_virtual_time(main())

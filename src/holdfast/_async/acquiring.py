@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from holdfast._async.hold import AsyncHold
@@ -86,8 +87,15 @@ class AsyncAcquisition:
                 claim=self._claim.id,
             )
         if hold is None:
-            return Refused(self._held, self._client.clock.now() - self._started)
+            return self._refused()
         return hold
+
+    def _refused(self) -> Refused:
+        # The holders have grown older since the store told of them.
+        now = self._client.clock.now()
+        since = now - (self._answered_at or now)
+        holders = tuple(replace(one, age=one.age + since) for one in self._held.holders)
+        return Refused(replace(self._held, holders=holders), now - self._started)
 
     def _new_claim(self) -> Claim:
         lock = self._lock
@@ -238,5 +246,13 @@ class AsyncAcquisition:
                     f"({runtime.context_name(parent)}): a child task is another owner, so this "
                     "never ends if the parent waits for it",
                     RuntimeWarning,
-                    stacklevel=6,
+                    stacklevel=_level_of_caller(),
                 )
+
+
+def _level_of_caller() -> int:
+    """Return how far up the first frame is that is not ours: a warning should point there."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001 - the only way to it
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("holdfast."):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -1,0 +1,112 @@
+"""Workers that fight for one lock, each in a process of its own; run as a module, one of them."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+WORK = 0.001
+SECONDS = 4.0
+
+
+def _holdfast(port: int) -> Callable[[], AbstractContextManager[object]]:
+    import holdfast  # noqa: PLC0415 - each worker loads what it is
+
+    lock = holdfast.Locks(f"redis://127.0.0.1:{port}").lock("ball")
+    return lambda: lock
+
+
+def _redis_py(port: int) -> Callable[[], AbstractContextManager[object]]:
+    import redis  # noqa: PLC0415
+
+    client = redis.Redis(port=port)
+    return lambda: client.lock("ball", timeout=30)
+
+
+def _python_redis_lock(port: int) -> Callable[[], AbstractContextManager[object]]:
+    import redis  # noqa: PLC0415
+    import redis_lock  # noqa: PLC0415
+
+    client = redis.Redis(port=port)
+    return lambda: redis_lock.Lock(client, "ball", expire=30)
+
+
+CONTENDERS = {
+    "holdfast redis": _holdfast,
+    "redis-py Lock": _redis_py,
+    "python-redis-lock": _python_redis_lock,
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What all workers together did."""
+
+    turns: int
+    rate: float
+    waits: list[float]
+    fairness: float
+
+    def line(self) -> str:
+        """Return the figures in columns."""
+        cuts = statistics.quantiles(self.waits, n=100)
+        return (
+            f"{self.rate:7.0f} {cuts[49] * 1e3:8.1f} {cuts[98] * 1e3:8.1f}"
+            f" {max(self.waits) * 1e3:8.1f} {self.fairness:.2f}"
+        )
+
+
+def play(name: str, *, port: int, workers: int) -> Result:
+    """Let the workers fight for a while."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "bench.contention", name, str(port)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(workers)
+    ]
+    for one in processes:
+        assert one.stdout is not None
+        one.stdout.readline()  # it is ready
+    start = time.clock_gettime(time.CLOCK_BOOTTIME) + 0.2
+    for one in processes:
+        assert one.stdin is not None
+        one.stdin.write(f"{start}\n")
+        one.stdin.flush()
+    waits = [json.loads(one.communicate(timeout=120)[0]) for one in processes]
+    turns = [len(each) for each in waits]
+    jain = sum(turns) ** 2 / (workers * sum(count * count for count in turns))
+    return Result(sum(turns), sum(turns) / SECONDS, [w for each in waits for w in each], jain)
+
+
+def work(name: str, port: int) -> None:
+    """Take turns until the time is over, and tell how long each was waited for."""
+    make = CONTENDERS[name](port)
+    with make():
+        pass
+    print("ready", flush=True)
+    start = float(sys.stdin.readline())
+    while time.clock_gettime(time.CLOCK_BOOTTIME) < start:
+        time.sleep(0.001)
+    waits = []
+    asked = start
+    while asked < start + SECONDS:
+        with make():
+            taken = time.clock_gettime(time.CLOCK_BOOTTIME)
+            time.sleep(WORK)
+        if taken < start + SECONDS:
+            waits.append(taken - asked)
+        asked = time.clock_gettime(time.CLOCK_BOOTTIME)
+    print(json.dumps(waits), flush=True)
+
+
+if __name__ == "__main__":
+    work(sys.argv[1], int(sys.argv[2]))

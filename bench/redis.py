@@ -1,0 +1,206 @@
+"""Redis: against what a user would pick instead, and against the bare socket as the limit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from importlib.metadata import version
+
+import portalocker
+import pottery
+import redis
+import redis.asyncio
+import redis_lock
+from tooz import coordination
+
+import holdfast
+from bench import contention
+from bench.measuring import machine, print_ratios, side_by_side
+from bench.redis_server import commands_sent, running
+
+OURS = "holdfast redis"
+TTL = 30
+TASKS = (1, 100, 1000)
+LEASES = 10_000
+
+
+def main() -> None:
+    peers = ("redis", "python-redis-lock", "pottery", "portalocker", "tooz")
+    with running() as port:
+        server = redis.Redis(port=port).info("server")["redis_version"]
+        versions = ", ".join(f"{peer} {version(peer)}" for peer in peers)
+        print(f"Redis server {server}; {versions}; {machine()}")
+        uncontended(port)
+        for tasks in TASKS:
+            asyncio.run(concurrent(port, tasks))
+        for workers in (2, 32):
+            contended(port, workers)
+        many_leases(port)
+
+
+# -- one lock, nobody else ---------------------------------------------------------------
+
+
+def uncontended(port: int) -> None:
+    """One thread takes and gives back a free lock."""
+    client = redis.Redis(port=port)
+    locks = holdfast.Locks(f"redis://127.0.0.1:{port}")
+    coordinator = coordination.get_coordinator(f"redis://127.0.0.1:{port}", b"bench")
+    coordinator.start()
+    ours = locks.lock("ours")
+    seconds = side_by_side(
+        {
+            OURS: cycle_of(lambda: ours),
+            "raw socket": raw_cycle(port),
+            "redis-py Lock": cycle_of(lambda: client.lock("redis-py", timeout=TTL)),
+            "python-redis-lock": cycle_of(
+                lambda: redis_lock.Lock(client, "python-redis-lock", expire=TTL)
+            ),
+            "pottery Redlock": cycle_of(
+                lambda: pottery.Redlock(key="pottery", masters={client}, auto_release_time=TTL)
+            ),
+            "portalocker RedisLock": cycle_of(
+                lambda: portalocker.RedisLock("portalocker", client, timeout=5)
+            ),
+            "tooz redis": cycle_of(lambda: coordinator.get_lock(b"tooz")),
+        },
+        rounds=5,
+        cycles=200,
+    )
+    coordinator.stop()
+    locks.close()
+    print_ratios("Uncontended: acquire and release, median", seconds, ours=OURS)
+
+
+def cycle_of(make: Callable[[], AbstractContextManager[object]]) -> Callable[[int], None]:
+    def run(cycles: int) -> None:
+        for _ in range(cycles):
+            with make():
+                pass
+
+    return run
+
+
+def raw_cycle(port: int) -> Callable[[int], None]:
+    """SET NX PX, then compare and delete by a script: the two commands of a plain lock."""
+    link = socket.create_connection(("127.0.0.1", port))
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    script = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end"
+    sha = redis.Redis(port=port).script_load(script).encode()
+    take = _packed(b"SET", b"raw", b"claim", b"NX", b"PX", b"30000")
+    give = _packed(b"EVALSHA", sha, b"1", b"raw", b"claim")
+
+    def run(cycles: int) -> None:
+        for _ in range(cycles):
+            link.sendall(take)
+            link.recv(4096)
+            link.sendall(give)
+            link.recv(4096)
+
+    return run
+
+
+def _packed(*words: bytes) -> bytes:
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in words)
+
+
+# -- many tasks, distinct names ------------------------------------------------------------
+
+
+async def concurrent(port: int, tasks: int) -> None:
+    """So many asyncio tasks, each with a lock of its own."""
+    locks = holdfast.AsyncLocks(f"redis://127.0.0.1:{port}")
+    # The default pool of redis-py refuses the 101st connection; this one lets tasks wait.
+    pool = redis.asyncio.BlockingConnectionPool(port=port, max_connections=100, timeout=None)
+    client = redis.asyncio.Redis(connection_pool=pool)
+
+    async def ours(number: int, cycles: int) -> None:
+        lock = locks.lock(f"ours-{number}")
+        for _ in range(cycles):
+            async with lock:
+                pass
+
+    async def theirs(number: int, cycles: int) -> None:
+        lock = client.lock(f"theirs-{number}", timeout=TTL)
+        for _ in range(cycles):
+            async with lock:
+                pass
+
+    rates: dict[str, list[float]] = {OURS: [], "redis.asyncio Lock": []}
+    for _ in range(4):
+        for name, run in ((OURS, ours), ("redis.asyncio Lock", theirs)):
+            rates[name].append(await _rate(run, tasks))
+    await locks.aclose()
+    await client.aclose()
+    best = {name: statistics.median(each[1:]) for name, each in rates.items()}
+    print(f"\n{tasks} asyncio tasks on distinct names: cycles per second")
+    for name, rate in best.items():
+        print(f"  {name:<20} {rate:9.0f}")
+    print(f"  ours is {best[OURS] / best['redis.asyncio Lock']:.1f} x")
+
+
+async def _rate(run: Callable[[int, int], Awaitable[None]], tasks: int) -> float:
+    cycles = max(2, 3000 // tasks)
+    started = time.perf_counter()
+    await asyncio.gather(*(run(number, cycles) for number in range(tasks)))
+    return tasks * cycles / (time.perf_counter() - started)
+
+
+# -- one name, many workers -----------------------------------------------------------------
+
+
+def contended(port: int, workers: int) -> None:
+    """Worker processes want the same lock, hold it for a moment, and want it again."""
+    print(f"\n{workers} worker processes on one name, held for {contention.WORK * 1e3:g} ms each")
+    print(f"  {'':<22} {'per s':>7} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8} Jain  commands")
+    client = redis.Redis(port=port)
+    for name in contention.CONTENDERS:
+        client.flushall()
+        client.config_resetstat()
+        result = contention.play(name, port=port, workers=workers)
+        per_turn = commands_sent(client) / max(1, result.turns)
+        print(f"  {name:<22} {result.line()}  {per_turn:8.1f}")
+
+
+# -- many leases ------------------------------------------------------------------------------
+
+HOLDER = """
+import json, resource, sys, time
+import holdfast
+locks = holdfast.Locks(sys.argv[1])
+before = resource.getrusage(resource.RUSAGE_SELF)
+leases = [locks.lock(f"lease-{n}").acquire() for n in range(int(sys.argv[2]))]
+after = resource.getrusage(resource.RUSAGE_SELF)
+started, used = time.monotonic(), time.process_time()
+time.sleep(30)
+used, passed = time.process_time() - used, time.monotonic() - started
+assert all(lease.is_trusted for lease in leases)
+print(json.dumps({"cpu": used / passed, "kib": (after.ru_maxrss - before.ru_maxrss) / len(leases)}))
+import os
+os._exit(0)
+"""
+
+
+def many_leases(port: int) -> None:
+    """What it costs to keep ten thousand leases of 30 s alive."""
+    done = subprocess.run(
+        [sys.executable, "-c", HOLDER, f"redis://127.0.0.1:{port}", str(LEASES)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=180,
+    )
+    facts = json.loads(done.stdout)
+    print(f"\n{LEASES} leases of 30 s, renewed for 30 s")
+    print(f"  {facts['cpu'] * 100:.1f} % of one core, {facts['kib']:.1f} KiB per lease")
+
+
+if __name__ == "__main__":
+    main()

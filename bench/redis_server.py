@@ -1,0 +1,78 @@
+"""A Redis server of the benchmark's own: on loopback, in a temporary directory."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import redis
+
+QUIET = ("--save", "", "--appendonly", "no")
+
+
+@contextmanager
+def running() -> Iterator[int]:
+    """Give the port of a fresh server; it is stopped afterwards."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as directory:
+        server = subprocess.Popen(
+            [
+                "redis-server",
+                "--port",
+                str(port),
+                "--bind",
+                "127.0.0.1",
+                "--dir",
+                directory,
+                *QUIET,
+            ],
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            _wait_for(port)
+            yield port
+        finally:
+            server.kill()
+            server.wait()
+
+
+def _wait_for(port: int) -> None:
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            with redis.Redis(port=port) as client:
+                client.ping()
+        except redis.ConnectionError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def commands_sent(client: redis.Redis) -> int:
+    """Return how many commands clients have sent: what scripts call inside does not count."""
+    sent = {"evalsha", "eval", "set", "get", "del", "blpop", "fcall", "script|load"} | {
+        "subscribe",
+        "unsubscribe",
+        "exists",
+        "pexpire",
+        "expire",
+        "publish",
+        "ssubscribe",
+    }
+    stats = client.info("commandstats")
+    inside = {"set", "get", "del", "exists", "pexpire", "expire", "publish"}
+    has_scripts = "cmdstat_evalsha" in stats or "cmdstat_eval" in stats
+    total = 0
+    for name, fields in stats.items():
+        command = name.removeprefix("cmdstat_")
+        if command in sent and not (has_scripts and command in inside):
+            total += fields["calls"]
+    return total

@@ -1,0 +1,254 @@
+"""Write the parts of the documentation that the code declares.
+
+    tools/generate_docs.py            write them
+    tools/generate_docs.py --check    say what is out of date, and write nothing
+    tools/generate_docs.py --picture  play the demo and draw docs/images/demo.svg
+
+They stand between `<!-- generated: NAME -->` and `<!-- end -->`. A backend enters the tables
+when its page docs/backends/NAME.md is written: what cannot be read about is not offered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast import errors, urls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holdfast.model import Capabilities
+
+ROOT = Path(__file__).parent.parent
+PAGES = (
+    "README.md",
+    "docs/README.md",
+    "docs/reference/capabilities.md",
+    "docs/reference/errors.md",
+)
+SECTION = re.compile(
+    r"(?P<head><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<foot><!-- end -->)", re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What a backend declares about itself."""
+
+    page: str
+    schemes: tuple[str, ...]
+    summary: str
+    capabilities: Capabilities
+    min_ttl: float
+    options: tuple[str, ...]
+
+
+def backends() -> Iterator[Backend]:
+    """Yield the backends that have a page; several schemes may lead to one class."""
+    by_class: dict[type, list[str]] = {}
+    for scheme in urls.schemes():
+        try:
+            found = urls.backend_class(scheme, flavour="_async")
+        except ImportError:
+            continue  # its driver is not installed, or it is still being written
+        if (ROOT / page_of(found)).exists():
+            by_class.setdefault(found, []).append(scheme)
+    for found, schemes in by_class.items():
+        yield Backend(
+            page=page_of(found),
+            schemes=tuple(schemes),
+            summary=first_line(found),
+            capabilities=found.capabilities,
+            min_ttl=found.min_ttl,
+            options=tuple(sorted(found.options)),
+        )
+
+
+def page_of(backend: type) -> str:
+    """Return the page of a backend, after the module that it stands in."""
+    name = backend.__module__.partition(".backends.")[2].partition(".")[0]
+    return f"docs/backends/{name}.md"
+
+
+def first_line(thing: type) -> str:
+    """Return the first sentence of a docstring."""
+    return (thing.__doc__ or "").strip().splitlines()[0]
+
+
+# -- the sections --------------------------------------------------------------------------
+
+
+def backends_table() -> Iterator[str]:
+    """For the README: what each backend promises, in words."""
+    yield "| backend | what it is | line | read-write, semaphore | token | a lease ends by |"
+    yield "|---|---|---|---|---|---|"
+    for one in backends():
+        can = one.capabilities
+        line = "fair" if can.fair else "none: whoever asks first"
+        waking = "woken" if can.push_wakeup else "polling"
+        yield row(
+            f"[`{'`, `'.join(f'{scheme}://' for scheme in one.schemes)}`]({one.page})",
+            one.summary,
+            f"{line}, {waking}",
+            yes(can.shared),
+            can.token_quality.replace("_", " "),
+            can.ends_by,
+        )
+
+
+def backend_pages() -> Iterator[str]:
+    """For the index of the documentation."""
+    for one in backends():
+        schemes = "`, `".join(f"{scheme}://" for scheme in one.schemes)
+        yield f"- [`{schemes}`]({one.page.removeprefix('docs/')}): {one.summary}"
+
+
+def capabilities_table() -> Iterator[str]:
+    """For the reference: the declarations, field by field."""
+    fields = ("fair", "shared", "push_wakeup", "explicit_owner", "lock_delay")
+    head = (*fields, "token_quality", "ends_by", "shortest ttl", "URL options")
+    yield row("backend", *(f"`{one}`" if "_" in one or one in fields else one for one in head))
+    yield "|---" * (len(head) + 1) + "|"
+    for one in backends():
+        can = one.capabilities
+        yield row(
+            f"[`{'`, `'.join(one.schemes)}`](../{one.page.removeprefix('docs/')})",
+            *(yes(getattr(can, field)) for field in fields),
+            can.token_quality,
+            can.ends_by,
+            f"{one.min_ttl:g} s",
+            ", ".join(f"`{option}`" for option in one.options) or "none",
+        )
+
+
+def errors_tree() -> Iterator[str]:
+    """The tree as it is drawn on top of errors.py."""
+    drawn = re.search(r"^    LockError.*?(?=\n\n)", errors.__doc__ or "", re.DOTALL | re.MULTILINE)
+    yield "```text"
+    yield from (line[4:] for line in (drawn[0] if drawn else "").splitlines())
+    yield "```"
+
+
+def errors_table() -> Iterator[str]:
+    """Every error with its exit code and its HTTP status."""
+    yield "| error | exit code | HTTP status | what it says |"
+    yield "|---|---|---|---|"
+    for name in errors_in_order():
+        one = getattr(errors, name)
+        yield row(f"`{name}`", str(one.exit_code), str(one.http_status), first_line(one))
+
+
+def errors_in_order() -> list[str]:
+    """Return the names of the errors as the tree lists them."""
+    return re.findall(r"^[ │├└─]*(\w+)", "\n".join(list(errors_tree())[1:-1]), re.MULTILINE)
+
+
+SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
+    "backends": backends_table,
+    "backend-pages": backend_pages,
+    "capabilities": capabilities_table,
+    "errors-tree": errors_tree,
+    "errors": errors_table,
+}
+
+
+def row(*cells: str) -> str:
+    """Return one line of a table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def yes(value: object) -> str:
+    """Return a truth for people."""
+    return "yes" if value else "no"
+
+
+def generated(page: str) -> str:
+    """Return the page with every section as it is now."""
+    return SECTION.sub(
+        lambda found: found["head"] + "\n".join(SECTIONS[found["name"]]()) + "\n" + found["foot"],
+        page,
+    )
+
+
+# -- the demo's picture --------------------------------------------------------------------
+
+
+def picture() -> None:
+    """Play one story of the demo on a terminal and draw what it showed."""
+    from rich.console import Console  # noqa: PLC0415 - only this needs the extra
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    console = Console(record=True, width=80, file=io.StringIO())
+    console.print(Text.from_ansi(played("oversell")))
+    drawn = console.export_svg(title="holdfast demo oversell", unique_id="demo")
+    # An image loads no web fonts; asking for them would only tell a stranger who looks.
+    drawn = re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL)
+    lines = [
+        line.rstrip() for line in drawn.replace("Fira Code, monospace", "monospace").split("\n")
+    ]
+    path = ROOT / "docs" / "images" / "demo.svg"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(line for line in lines if line) + "\n", encoding="utf-8")
+    print(f"drew {path.relative_to(ROOT)}")
+
+
+def played(story: str) -> str:
+    """Return what the demo writes to a terminal of 80 columns."""
+    ours, its = pty.openpty()
+    with tempfile.TemporaryDirectory() as state:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "holdfast", "demo", story],
+            stdin=its,
+            stdout=its,
+            stderr=subprocess.DEVNULL,  # where it would tell the path of the temporary store
+            env={**os.environ, "XDG_STATE_HOME": state, "COLUMNS": "80", "TERM": "xterm-256color"},
+        )
+        os.close(its)
+        seen = b""
+        try:
+            while chunk := os.read(ours, 65536):
+                seen += chunk
+        except OSError:
+            pass  # Linux says so when the last writer has gone
+        if process.wait():
+            sys.exit("the demo went wrong; no picture was drawn")
+    # One story needs no table of all of them.
+    return re.split(r"\n[^\n]*STORY", seen.decode().replace("\r\n", "\n"))[0].rstrip()
+
+
+def main() -> None:
+    """Write, or compare."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    parser.add_argument("--picture", action="store_true", help="draw the demo's picture anew")
+    arguments = parser.parse_args()
+    if arguments.picture:
+        picture()
+        return
+    stale = []
+    for name in PAGES:
+        path = ROOT / name
+        old = path.read_text(encoding="utf-8")
+        new = generated(old)
+        if new != old:
+            stale.append(name)
+            if not arguments.check:
+                path.write_text(new, encoding="utf-8")
+    if arguments.check and stale:
+        sys.exit(f"out of date: {', '.join(stale)}; run tools/generate_docs.py")
+    if not arguments.check:
+        print("\n".join(f"wrote {name}" for name in stale) or "nothing to write")
+
+
+if __name__ == "__main__":
+    main()
