@@ -166,6 +166,8 @@ class DirectoryBackend:
     def wait(self, claim: Claim, *, deadline: float) -> None:
         time.sleep(max(0.0, min(POLL, deadline - self._clock.now())))
 
+    def rouse(self, claim: Claim) -> None: ...
+
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         return self._directory.inspect(name)
 
@@ -208,6 +210,8 @@ class AsyncDirectoryBackend:
 
     async def wait(self, claim: Claim, *, deadline: float) -> None:
         await asyncio.sleep(max(0.0, min(POLL, deadline - self._clock.now())))
+
+    def rouse(self, claim: Claim) -> None: ...
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         return self._directory.inspect(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
@@ -140,13 +141,14 @@ def _number(option: str, value: float) -> float:
 
 
 def _seconds(option: str, value: float) -> float:
-    if not math.isfinite(_number(option, value)):
+    if not abs(_number(option, value)) <= sys.float_info.max:
         raise ConfigurationError(f"{option}={value!r}: a finite number of seconds is accepted")
     return value
 
 
 def _is_outside(value: float, *, above: float, at_most: float = math.inf) -> bool:
-    return not (math.isfinite(value) and above < value <= at_most)
+    # Compared, not converted: an int may lie beyond all floats, and NaN is inside nothing.
+    return not above < value <= min(at_most, sys.float_info.max)
 
 
 def _whole(option: str, value: int, largest: int) -> int:
@@ -165,5 +167,9 @@ def _checked_bool(option: str, value: bool) -> None:  # noqa: FBT001 - it is the
 def _checked_owner(owner: str) -> None:
     if not isinstance(owner, str):
         raise TypeError(f"owner is a str, not {type(owner).__name__}")
-    if not 0 < len(owner.encode(errors="surrogatepass")) <= 256:  # noqa: PLR2004
+    try:
+        size = len(owner.encode())
+    except UnicodeEncodeError:
+        size = 0  # a lone surrogate has no UTF-8 form
+    if not 0 < size <= 256:  # noqa: PLR2004
         raise ConfigurationError("owner: 1 to 256 bytes of UTF-8 are accepted")

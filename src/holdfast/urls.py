@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,8 @@ class _Kind:
 def _memory(url: SplitResult, namespace: str) -> dict[str, Any]:
     # Clients that share a store by name are still kept apart by their namespaces.
     name = url.netloc + url.path
-    return {"name": f"{namespace}/{name}" if name else ""}
+    chosen = f"{namespace}/{name}" if name else ""
+    return {"name": chosen, "location": masked(f"memory://{chosen}")}
 
 
 def _sqlite(url: SplitResult, namespace: str) -> dict[str, Any]:
@@ -67,6 +69,15 @@ _KINDS = {
     "memory": _Kind("memory", "MemoryBackend", _memory, "memory://"),
     "redis": _Kind("redis", "RedisBackend", _redis, "redis://host:6379/0"),
     "rediss": _Kind("redis", "RedisBackend", _redis, "rediss://host:6379/0"),
+    "unix": _Kind("redis", "RedisBackend", _redis, "unix:///path/to/redis.sock"),
+    "redis+sentinel": _Kind(
+        "redis", "RedisBackend", _redis, "redis+sentinel://host1,host2,host3/mymaster"
+    ),
+    "rediss+sentinel": _Kind(
+        "redis", "RedisBackend", _redis, "rediss+sentinel://host1,host2,host3/mymaster"
+    ),
+    "redis+cluster": _Kind("redis", "RedisBackend", _redis, "redis+cluster://host1,host2"),
+    "rediss+cluster": _Kind("redis", "RedisBackend", _redis, "rediss+cluster://host1,host2"),
     "sqlite": _Kind("sqlite", "SqliteBackend", _sqlite, "sqlite:///path/to/locks.db"),
 }
 
@@ -87,6 +98,30 @@ def open_backend(
     checked_keywords({**in_url, **options}, accepted=backend.options, what=f"{parts.scheme}://")
     arguments = kind.arguments(parts, checked_namespace(namespace))
     return backend(clock=clock, **arguments, **{**in_url, **options})
+
+
+def adopt_client(client: object, *, flavour: str, namespace: str, clock: Clock) -> Any:  # noqa: ANN401 - of either flavour
+    """Return the backend of a store that a client of another library is connected to."""
+    modules = [one.__module__ for one in type(client).__mro__]
+    roots = {module.partition(".")[0] for module in modules}
+    name = f"{type(client).__module__}.{type(client).__qualname__}"
+    if "fakeredis" in roots:
+        raise ConfigurationError(
+            f"{name} is no store that others see; for tests use Locks('memory://name')"
+        )
+    if not roots & {"redis", "valkey"}:
+        raise ConfigurationError(
+            f"no backend is known for {name}; accepted: clients of redis-py and valkey-py "
+            "(Redis, RedisCluster, and what Sentinel.master_for returns)"
+        )
+    is_asyncio = any("asyncio" in module.split(".") for module in modules)
+    if is_asyncio != (flavour == "_async"):
+        kind, other = ("an asyncio", "AsyncLocks") if is_asyncio else ("a sync", "Locks")
+        raise ConfigurationError(
+            f"{name} is {kind} client; give it to holdfast.{other}.from_client"
+        )
+    backend = backend_class("redis", flavour=flavour)
+    return backend.from_client(client, clock=clock, namespace=checked_namespace(namespace))
 
 
 def backend_class(scheme: str, *, flavour: str) -> Any:  # noqa: ANN401 - as above
@@ -116,12 +151,12 @@ def masked(url: str) -> str:
     """
     scheme, separator, rest = url.partition("://")
     if not separator:
-        return url.partition("?")[0]
+        scheme, rest = "", url
     _, at, place = rest.rpartition("@")
     place, question, query = place.partition("?")
     names = [one.partition("=")[0] for one in query.split("&") if one]
     hidden = "***@" if at else ""
-    return f"{scheme}://{hidden}{place}{question}" + "&".join(f"{one}=***" for one in names)
+    return f"{scheme}{separator}{hidden}{place}{question}" + "&".join(f"{one}=***" for one in names)
 
 
 def _split(url: str) -> SplitResult:
@@ -130,4 +165,6 @@ def _split(url: str) -> SplitResult:
     try:
         return urlsplit(url)
     except ValueError as error:
-        raise ConfigurationError(f"the URL cannot be read: {error}") from None
+        # Its own words quote the login.
+        reason = "it is no valid URL" if "netloc" in str(error) else str(error)
+        raise ConfigurationError(f"the URL {masked(url)!r} cannot be read: {reason}") from None

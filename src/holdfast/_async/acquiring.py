@@ -52,6 +52,7 @@ class AsyncAcquisition:
         self._claim = self._new_claim()
         self._may_be_known = False
         self._is_unanswered = False
+        self._waits = False
         self._failures = 0
         self._answered_at: float | None = None
         self._held = Held(())
@@ -62,6 +63,13 @@ class AsyncAcquisition:
         Unless it returns a hold, the claim neither holds nor waits afterwards, or its
         withdrawal goes on in the background.
         """
+        try:
+            return await self._run()
+        finally:
+            if self._waits:
+                self._client.leaves_line(self._claim)
+
+    async def _run(self) -> AsyncHold | Refused:
         try:
             hold = await self._stand_in_line()
         except OutcomeUnknown as error:
@@ -109,7 +117,7 @@ class AsyncAcquisition:
         )
 
     async def _stand_in_line(self) -> AsyncHold | None:
-        client, clock = self._client, self._client.clock
+        clock = self._client.clock
         while True:
             sent_at = clock.now()
             answer = await self._ask(sent_at)
@@ -129,9 +137,16 @@ class AsyncAcquisition:
                 self._warn_of_parents()
             retry_in = LOOK_AGAIN if answer.retry_in is None else max(0.0, answer.retry_in)
             until = min(self._deadline, now + spread(retry_in, jitter=clock.jitter()))
-            await client.backend.wait(self._claim, deadline=until)
+            await self._wait(until)
             if clock.now() >= self._deadline:
                 return None
+
+    async def _wait(self, until: float) -> None:
+        if not self._waits:
+            self._client.joins_line(self._claim)
+            self._waits = True
+        await self._client.backend.wait(self._claim, deadline=until)
+        self._client.refuse_closed()
 
     async def _ask(self, sent_at: float) -> Grant | Held | None:
         """Return the answer, or None when the request failed and is worth repeating."""
@@ -205,8 +220,12 @@ class AsyncAcquisition:
         now = client.clock.now()
         if now >= until:
             await self._withdraw()
+            client.leaves_line(self._claim)
+            self._waits = False
             self._claim = self._new_claim()
             return None
+        if self._waits:
+            client.refuse_closed()
         hold = AsyncHold(
             client,
             self._lock,

@@ -45,6 +45,7 @@ class AsyncClient:
         self._on_event = on_event
         self._label = label or ""
         self._holds: dict[str, list[AsyncHold]] = {}
+        self._waiting: dict[str, Claim] = {}
         self._is_closed = False
         self._is_shut = False
         self._introduce()
@@ -61,10 +62,25 @@ class AsyncClient:
 
     def enter(self) -> None:
         """Refuse a closed client or a second loop, and tell of what was lost meanwhile."""
-        if self._is_closed:
-            raise LocksClosed("this client was closed; make a new one")
+        self.refuse_closed()
         self.home.check()
         self.watchdog.notice()
+
+    def refuse_closed(self) -> None:
+        """Raise if the client was closed."""
+        if self._is_closed:
+            raise LocksClosed("this client was closed; make a new one")
+
+    def joins_line(self, claim: Claim) -> None:
+        """Know that a claim waits, so that closing can end its wait."""
+        with self.state:
+            self.refuse_closed()
+            self._waiting[claim.id] = claim
+
+    def leaves_line(self, claim: Claim) -> None:
+        """Know that a claim waits no longer, and has withdrawn if it was not granted."""
+        with self.state:
+            self._waiting.pop(claim.id, None)
 
     def request_deadline(self) -> float:
         """Return when a request that is sent now is given up."""
@@ -209,6 +225,7 @@ class AsyncClient:
         for hold in holds:
             hold.lose("closed")
         deadline = self.request_deadline()
+        await self._end_waiting(deadline)
         for hold in holds:
             for block in list(hold.blocks):
                 await block.finished(deadline=deadline, clock=self.clock)
@@ -225,6 +242,19 @@ class AsyncClient:
             self.logger.debug("closing without the store: %s", error)
         self._is_shut = True
         await self.backend.aclose()
+
+    async def _end_waiting(self, deadline: float) -> None:
+        """Let every acquire that waits raise LocksClosed, and leave the line first."""
+        while self.clock.now() < deadline:
+            with self.state:
+                waiting = list(self._waiting.values())
+            if not waiting:
+                return
+            for claim in waiting:
+                self.backend.rouse(claim)
+            await runtime.wait_for(
+                runtime.Event(), deadline=self.clock.now() + 0.005, clock=self.clock
+            )
 
     async def _release_at_close(self, hold: AsyncHold) -> None:
         # Not under the feet of a block that still runs, nor of another thread that
@@ -247,6 +277,7 @@ class AsyncClient:
         holds = [hold for holds in self._holds.values() for hold in holds]
         self.state = runtime.StateLock()
         self._holds = {}
+        self._waiting = {}
         self.watchdog.after_fork_in_child()
         self.home = runtime.Home()
         for hold in holds:

@@ -10,7 +10,7 @@ from holdfast._async.lock import AsyncLock, refuse_other_flavour
 from holdfast._async.many import AsyncAllOf
 from holdfast._async.rwlock import AsyncRWLock
 from holdfast._async.semaphore import AsyncSemaphore
-from holdfast.core.naming import checked_name, name_for_call
+from holdfast.core.naming import checked_name, checked_prefix, name_for_call
 from holdfast.errors import NotAcquired
 from holdfast.options import (
     DEFAULT_REQUEST_TIMEOUT,
@@ -68,6 +68,37 @@ class AsyncLocks:
             label=label,
             request_timeout=request_timeout,
             on_event=on_event,
+        )
+
+    @classmethod
+    def from_client(
+        cls,
+        client: object,
+        *,
+        namespace: str = "holdfast",
+        ttl: float = DEFAULT_TTL,
+        label: str | None = None,
+        request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
+        on_event: Callable[[Event], None] | None = None,
+        clock: Clock | None = None,
+    ) -> Self:
+        """Return locks where a client that you already have connects to.
+
+        One of redis-py or valkey-py, of this flavour: Redis, RedisCluster, or what
+        Sentinel.master_for returns. Only its settings are read, once: it is never closed by
+        us, and its connections are not used by us but left to you.
+        """
+        from holdfast import urls  # late: only urls knows the backends
+
+        clock = Clock() if clock is None else clock
+        backend = urls.adopt_client(client, flavour="_async", namespace=namespace, clock=clock)
+        return cls.from_backend(
+            backend,
+            ttl=ttl,
+            label=label,
+            request_timeout=request_timeout,
+            on_event=on_event,
+            clock=clock,
         )
 
     @classmethod
@@ -206,7 +237,7 @@ class AsyncLocks:
         """Yield every name in use that starts with the prefix, in byte order."""
         self._client.enter()
         deadline = self._client.request_deadline()
-        async for one in self._client.backend.survey(prefix, deadline=deadline):
+        async for one in self._client.backend.survey(checked_prefix(prefix), deadline=deadline):
             yield one
 
     async def break_(self, name: str) -> tuple[Holder, ...]:

@@ -54,6 +54,7 @@ class Acquisition:
         self._claim = self._new_claim()
         self._may_be_known = False
         self._is_unanswered = False
+        self._waits = False
         self._failures = 0
         self._answered_at: float | None = None
         self._held = Held(())
@@ -64,6 +65,13 @@ class Acquisition:
         Unless it returns a hold, the claim neither holds nor waits afterwards, or its
         withdrawal goes on in the background.
         """
+        try:
+            return self._run()
+        finally:
+            if self._waits:
+                self._client.leaves_line(self._claim)
+
+    def _run(self) -> Hold | Refused:
         try:
             hold = self._stand_in_line()
         except OutcomeUnknown as error:
@@ -111,7 +119,7 @@ class Acquisition:
         )
 
     def _stand_in_line(self) -> Hold | None:
-        client, clock = self._client, self._client.clock
+        clock = self._client.clock
         while True:
             sent_at = clock.now()
             answer = self._ask(sent_at)
@@ -131,9 +139,16 @@ class Acquisition:
                 self._warn_of_parents()
             retry_in = LOOK_AGAIN if answer.retry_in is None else max(0.0, answer.retry_in)
             until = min(self._deadline, now + spread(retry_in, jitter=clock.jitter()))
-            client.backend.wait(self._claim, deadline=until)
+            self._wait(until)
             if clock.now() >= self._deadline:
                 return None
+
+    def _wait(self, until: float) -> None:
+        if not self._waits:
+            self._client.joins_line(self._claim)
+            self._waits = True
+        self._client.backend.wait(self._claim, deadline=until)
+        self._client.refuse_closed()
 
     def _ask(self, sent_at: float) -> Grant | Held | None:
         """Return the answer, or None when the request failed and is worth repeating."""
@@ -205,8 +220,12 @@ class Acquisition:
         now = client.clock.now()
         if now >= until:
             self._withdraw()
+            client.leaves_line(self._claim)
+            self._waits = False
             self._claim = self._new_claim()
             return None
+        if self._waits:
+            client.refuse_closed()
         hold = Hold(
             client,
             self._lock,

@@ -64,6 +64,10 @@ class Backend(Protocol):
         """Return when asking again may help; may return early, late or for no reason."""
         ...
 
+    def rouse(self, claim: Claim) -> None:
+        """Let a `wait` of this claim return soon, because its client is closing; any thread."""
+        ...
+
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """Tell of one name; read-only, may be stale."""
         ...

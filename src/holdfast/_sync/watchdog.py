@@ -152,6 +152,8 @@ class Watchdog:
         idle_since = client.clock.now()
         while kick is not None and not self._is_stopping:
             kick.clear()
+            if self._is_stopping:
+                break  # said between the look above and the clearing
             now = client.clock.now()
             due, wake_at = self._look(now)
             if due:

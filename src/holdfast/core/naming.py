@@ -37,6 +37,11 @@ def checked_name(name: str) -> str:
     return name
 
 
+def checked_prefix(prefix: str) -> str:
+    """Return what names may begin with: nothing, or what could be a name."""
+    return prefix if prefix == "" else checked_name(prefix)
+
+
 def checked_namespace(namespace: str) -> str:
     """Return the namespace, or refuse it: it stands inside keys, so it is kept plain."""
     if not isinstance(namespace, str):
@@ -71,7 +76,11 @@ def name_for_call(
     """
     if callable(template):
         return template
-    fields = {field for _, field, _, _ in string.Formatter().parse(template) if field is not None}
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise ConfigurationError(f"{template!r} is no template: {error}") from error
+    fields = {field for _, field, _, _ in parts if field is not None}
     if not fields:
         return lambda *_args, **_kwargs: template
     signature = inspect.signature(function)

@@ -128,6 +128,8 @@ class Connection:
             self._sqlite = sqlite3.connect(
                 self.path, timeout=0, isolation_level=None, check_same_thread=False
             )
+            # Before anything is made beside it: it may be somebody else's file.
+            self.patiently(self._identify, deadline)
             presence = Presence(self.path)
             self._prepare(presence, deadline)
         except BaseException as error:
@@ -155,9 +157,15 @@ class Connection:
             self.presence = None
 
     def after_fork_in_child(self) -> None:
-        """Let go of what the parent uses: nothing may be closed through SQLite here."""
+        """Let go of what the parent uses.
+
+        SQLite counts its file locks per process. Left open, the copy would make the child
+        believe that it has the locks which only the parent has: the parent, closing as if
+        it were the last, deletes the write-ahead log under the child. Between two calls
+        (see Worker.before_fork) closing the copy frees nothing of the parent's.
+        """
         if self._sqlite is not None:
-            forking.leak(self._sqlite)
+            self._sqlite.close()
             self._sqlite = None
         if self.presence is not None:
             self.presence.let_go()
@@ -174,6 +182,7 @@ class Connection:
                 f"this Python has SQLite {sqlite3.sqlite_version}; 3.35 or newer is needed"
             )
         directory = self.path.parent
+        refuse_network(directory)
         if self._create_directory:
             try:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -186,22 +195,21 @@ class Connection:
             raise ConfigurationError(f"{directory} is not a directory; create it first")
         if self.path.is_dir():
             raise ConfigurationError(f"{self.path} is a directory; name a file in it")
-        refuse_network(directory)
 
     def _prepare(self, presence: Presence, deadline: float) -> None:
         is_alone = presence.try_alone()
         if not is_alone:
             presence.share()
-        self.patiently(self._identify, deadline)
         self.patiently(lambda: self.execute("PRAGMA journal_mode = WAL"), deadline)
         self.execute(f"PRAGMA synchronous = {self._synchronous}")
         self.transact(lambda: self._adopt(is_alone=is_alone), deadline)
         presence.share()
 
     def _identify(self) -> None:
+        # The tables first: once they are seen, so is what was written along with them.
+        tables = self.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
         application = self.execute("PRAGMA application_id").fetchone()[0]
         version = self.execute("PRAGMA user_version").fetchone()[0]
-        tables = self.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
         if tables and application != APPLICATION_ID:
             raise ConfigurationError(
                 f"{self.path} is a database of another program; name a file of Holdfast's own"
@@ -216,10 +224,10 @@ class Connection:
         if not self.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
             for statement in SCHEMA:
                 self.execute(statement)
-        boot, now = _boot_id(), self._clock.now() - _time_namespace_offset()
-        row = self.execute("SELECT boot, epoch FROM meta").fetchone()
+        boot, offset = _boot_id(), _time_namespace_offset()
+        row = self.execute("SELECT boot, epoch, floor FROM meta").fetchone()
         if row is not None and row[0] == boot:
-            self._shift = row[1] + now - self._clock.now()
+            self._shift = row[1] - offset
             return
         if row is not None and not is_alone:
             raise ConfigurationError(
@@ -228,12 +236,13 @@ class Connection:
             )
         # A new boot: whoever held or waited died with the old one. Tokens live on.
         last = self.execute("SELECT max(last_token) FROM places").fetchone()[0] or 0
+        last = max(last, row[2] if row is not None else 0)
         self.execute("DELETE FROM places WHERE arrived > 0")
         self.execute("UPDATE places SET id = '', client = '', owner = '', party = NULL")
-        epoch = max(time.time(), last / 1_000_000 + 1) - now
+        epoch = max(time.time(), last / 1_000_000 + 1) - (self._clock.now() - offset)
         self.execute("DELETE FROM meta")
-        self.execute("INSERT INTO meta VALUES (?, ?)", (boot, epoch))
-        self._shift = epoch + now - self._clock.now()
+        self.execute("INSERT INTO meta VALUES (?, ?, ?)", (boot, epoch, last))
+        self._shift = epoch - offset
 
     def _translated(self, error: sqlite3.Error) -> LockError:
         kind = getattr(error, "sqlite_errorname", "")

@@ -329,6 +329,12 @@ class Database:
         # The last key's claims may lie beyond the limit, unseen.
         busy = {key for key, _, is_busy in rows if is_busy} | {rows[-1][0] if not is_all else b""}
         limit = (self.connection.now() - SWEEP_AFTER) * 1_000_000
-        idle = [(key,) for key, token, _ in rows if key not in busy and token < limit]
-        self.connection.execute_many("DELETE FROM places WHERE key = ?", idle)
+        idle = [(key, token) for key, token, _ in rows if key not in busy and token < limit]
+        self.connection.execute_many(
+            "DELETE FROM places WHERE key = ?", [(key,) for key, _ in idle]
+        )
+        if idle:
+            # What the next boot must stay above, though nobody remembers the names.
+            floor = max(token for _, token in idle)
+            self.connection.execute("UPDATE meta SET floor = max(floor, ?)", (floor,))
         self._sweep_from = b"" if is_all else rows[-1][0]

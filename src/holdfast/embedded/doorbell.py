@@ -67,6 +67,11 @@ class Doorbells:
             with suppress(OSError, ValueError):
                 self._ringer.sendto(nonce.encode(), (_HOST, int(port)))
 
+    def ring_own(self, claim_id: str) -> None:
+        """Ring the bell of a claim of our own."""
+        if claim_id in self._bells:
+            self.ring([self.hang(claim_id)])
+
     def close(self) -> None:
         """Close every bell."""
         for claim_id in list(self._bells):

@@ -20,7 +20,7 @@ FORMAT = 1
 APPLICATION_ID = 0x486F6C64  # "Hold"
 
 SCHEMA = (
-    "CREATE TABLE meta (boot TEXT NOT NULL, epoch REAL NOT NULL)",
+    "CREATE TABLE meta (boot TEXT NOT NULL, epoch REAL NOT NULL, floor INTEGER NOT NULL)",
     """CREATE TABLE places (
         key BLOB NOT NULL, arrived INTEGER NOT NULL, id TEXT NOT NULL, client TEXT NOT NULL,
         owner TEXT NOT NULL, party TEXT, weight INTEGER NOT NULL, ttl REAL NOT NULL,

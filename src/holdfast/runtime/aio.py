@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack as ExitStack
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from holdfast.errors import ConfigurationError
+from holdfast.runtime import forking
 
 if TYPE_CHECKING:
     import socket
@@ -273,12 +274,25 @@ class Worker:
         self.name = name
         self._calls: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._one_at_a_time = threading.Lock()
+        forking.pause_for_fork(self)
+
+    def before_fork(self) -> None:
+        """Let the call under way end."""
+        self._one_at_a_time.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        """Let the next one begin."""
+        self._one_at_a_time.release()
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what the function returns on the worker's thread."""
         if self._thread is None:
             self._thread = threading.Thread(
-                target=self._serve, args=(self._calls,), name=self.name, daemon=True
+                target=self._serve,
+                args=(self._calls, self._one_at_a_time),
+                name=self.name,
+                daemon=True,
             )
             self._thread.start()
         loop = asyncio.get_running_loop()
@@ -287,11 +301,14 @@ class Worker:
         return await future
 
     @staticmethod
-    def _serve(calls: queue.SimpleQueue[tuple[Any, ...] | None]) -> None:
+    def _serve(
+        calls: queue.SimpleQueue[tuple[Any, ...] | None], one_at_a_time: threading.Lock
+    ) -> None:
         while (call := calls.get()) is not None:
             loop, future, function, args, kwargs = call
             try:
-                result, error = function(*args, **kwargs), None
+                with one_at_a_time:
+                    result, error = function(*args, **kwargs), None
             except BaseException as caught:  # noqa: BLE001 - it is raised where it is awaited
                 result, error = None, caught
             try:
@@ -314,6 +331,7 @@ class Worker:
         """Forget the parent's thread, which the child does not have."""
         self._calls = queue.SimpleQueue()
         self._thread = None
+        self._one_at_a_time = threading.Lock()
 
 
 def _settle(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:

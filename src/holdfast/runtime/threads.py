@@ -10,6 +10,8 @@ import weakref
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
+from holdfast.runtime import forking
+
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
@@ -42,7 +44,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 FLAVOUR = "sync"
-OTHER_FLAVOUR = "an async def"
+OTHER_FLAVOUR = "an async def or a generator"
 OTHER_CLIENT = "holdfast.AsyncLocks"
 
 StateLock = threading.RLock
@@ -67,7 +69,18 @@ def parents() -> tuple[threading.Thread, ...]:
 
 def is_flavoured(function: Callable[..., object]) -> bool:
     """Whether a lock of this flavour can decorate the function."""
-    return not (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function))
+    # What runs after the call has returned would run without the lock: also a generator's
+    # body, and the coroutine of an object whose __call__ is an async def.
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - what it is, not whether
+    return not any(
+        kind(one)
+        for one in (function, call)
+        for kind in (
+            inspect.iscoroutinefunction,
+            inspect.isasyncgenfunction,
+            inspect.isgeneratorfunction,
+        )
+    )
 
 
 def shield(result: T) -> T:
@@ -163,6 +176,15 @@ class Worker:
     def __init__(self, name: str) -> None:
         self.name = name
         self._one_at_a_time = threading.Lock()
+        forking.pause_for_fork(self)
+
+    def before_fork(self) -> None:
+        """Let the call under way end."""
+        self._one_at_a_time.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        """Let the next one begin."""
+        self._one_at_a_time.release()
 
     def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what the function returns."""

@@ -32,8 +32,15 @@ class AsyncMemoryBackend:
     min_ttl = 0.01
     options = frozenset[str]()
 
-    def __init__(self, *, clock: Clock, store: MemoryStore | None = None, name: str = "") -> None:
-        self.location = f"memory://{name}"
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        store: MemoryStore | None = None,
+        name: str = "",
+        location: str = "memory://",
+    ) -> None:
+        self.location = location
         self._store = store if store is not None else named_store(name, clock)
         self._wakeups = AsyncWakeups(clock)
         self._clients: set[str] = set()
@@ -72,6 +79,10 @@ class AsyncMemoryBackend:
     async def wait(self, claim: Claim, *, deadline: float) -> None:
         """See the protocol."""
         await self._wakeups.wait(claim.id, deadline=deadline)
+
+    def rouse(self, claim: Claim) -> None:
+        """See the protocol."""
+        self._wakeups.ring(claim.id)
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""

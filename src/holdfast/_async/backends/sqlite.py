@@ -96,6 +96,10 @@ class AsyncSqliteBackend:
             elif database.is_anyone_gone(claim.id):
                 return
 
+    def rouse(self, claim: Claim) -> None:
+        """See the protocol."""
+        self._database.bells.ring_own(claim.id)
+
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""
         return await self._worker.run(self._database.inspect, name, deadline=deadline)

@@ -34,8 +34,15 @@ class MemoryBackend:
     min_ttl = 0.01
     options = frozenset[str]()
 
-    def __init__(self, *, clock: Clock, store: MemoryStore | None = None, name: str = "") -> None:
-        self.location = f"memory://{name}"
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        store: MemoryStore | None = None,
+        name: str = "",
+        location: str = "memory://",
+    ) -> None:
+        self.location = location
         self._store = store if store is not None else named_store(name, clock)
         self._wakeups = Wakeups(clock)
         self._clients: set[str] = set()
@@ -74,6 +81,10 @@ class MemoryBackend:
     def wait(self, claim: Claim, *, deadline: float) -> None:
         """See the protocol."""
         self._wakeups.wait(claim.id, deadline=deadline)
+
+    def rouse(self, claim: Claim) -> None:
+        """See the protocol."""
+        self._wakeups.ring(claim.id)
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""

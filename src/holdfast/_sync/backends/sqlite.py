@@ -96,6 +96,10 @@ class SqliteBackend:
             elif database.is_anyone_gone(claim.id):
                 return
 
+    def rouse(self, claim: Claim) -> None:
+        """See the protocol."""
+        self._database.bells.ring_own(claim.id)
+
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""
         return self._worker.run(self._database.inspect, name, deadline=deadline)

@@ -125,6 +125,10 @@ class AsyncFaultyBackend:
         """See the protocol."""
         await self.inner.wait(claim, deadline=deadline)
 
+    def rouse(self, claim: Claim) -> None:
+        """See the protocol."""
+        self.inner.rouse(claim)
+
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""
         return await self.inner.inspect(name, deadline=deadline)

@@ -125,6 +125,10 @@ class FaultyBackend:
         """See the protocol."""
         self.inner.wait(claim, deadline=deadline)
 
+    def rouse(self, claim: Claim) -> None:
+        """See the protocol."""
+        self.inner.rouse(claim)
+
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""
         return self.inner.inspect(name, deadline=deadline)

@@ -1,0 +1,408 @@
+"""Eight processes and a nemesis: holders and waiters are killed, and frozen past their ttl."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import holdfast
+from holdfast.core.door import WINDOW
+
+WORKER = Path(__file__).with_name("worker.py")
+CROWD = 8
+SECONDS = 8.0
+CALM = 2.5
+"""How long before the end the last act begins, so that its victims can show they live."""
+
+TTL = 0.6
+NAMES = ("anvil", "bellows", "tongs")
+SEED = 20
+SOON = 1.0
+
+
+def now() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+# -- what the log means ----------------------------------------------------------------
+
+
+class Line(NamedTuple):
+    kind: str
+    worker: int
+    name: str
+    token: int
+    at: float
+    trusted_until: float
+
+
+@dataclass
+class Hold:
+    """One lease as its holder saw it: from when, and until when it trusted it."""
+
+    worker: int
+    name: str
+    token: int
+    begin: float
+    end: float
+
+
+def holds_of(log: list[Line], killed: dict[int, float]) -> list[Hold]:
+    """Return the trusted holds: each ends by its own word, its local deadline or its death."""
+    holds: dict[tuple[str, int], Hold] = {}
+    for line in log:
+        key = line.name, line.token
+        if line.kind == "begin":
+            assert key not in holds, f"two begins with one token: {line}"
+            holds[key] = Hold(line.worker, *key, line.at, line.trusted_until)
+        elif key in holds:
+            assert holds[key].worker == line.worker
+            holds[key].end = line.at if line.kind == "end" else line.trusted_until
+    for hold in holds.values():
+        hold.end = min(hold.end, killed.get(hold.worker, hold.end))
+    return sorted(holds.values(), key=lambda hold: (hold.name, hold.begin))
+
+
+def overlaps(holds: list[Hold]) -> list[tuple[Hold, Hold]]:
+    """Return every pair that trusted the same name at one time."""
+    found = []
+    last: dict[str, Hold] = {}
+    for hold in holds:
+        before = last.get(hold.name)
+        if before is not None and hold.begin < before.end:
+            found.append((before, hold))
+        if before is None or hold.end > before.end:
+            last[hold.name] = hold
+    return found
+
+
+def disorders(holds: list[Hold]) -> list[tuple[Hold, Hold]]:
+    """Return every neighbours whose tokens do not grow."""
+    return [
+        (one, two)
+        for one, two in itertools.pairwise(holds)
+        if one.name == two.name and one.token >= two.token
+    ]
+
+
+@pytest.mark.parametrize(
+    ("log", "killed", "is_caught"),
+    [
+        ([("begin", 1, "a", 1, 0.0, 5.0), ("end", 1, "a", 1, 1.0, 5.0)], {}, False),
+        ([("begin", 1, "a", 1, 0.0, 5.0)], {}, True),
+        ([("begin", 1, "a", 1, 0.0, 5.0)], {1: 1.5}, False),
+        ([("begin", 1, "a", 1, 0.0, 1.0)], {}, False),
+        ([("begin", 1, "a", 1, 0.0, 1.0), ("still", 1, "a", 1, 0.9, 3.0)], {}, True),
+        ([("begin", 1, "b", 1, 0.0, 5.0)], {}, False),
+    ],
+    ids=["ended", "trusted", "killed", "frozen", "renewed", "another name"],
+)
+def test_the_checker_catches_two_trusted_holders_and_nothing_else(log, killed, is_caught):
+    """A verdict means nothing unless the checker can say the other thing too."""
+    second = Line("begin", 2, "a", 2, 2.0, 6.0)
+
+    found = overlaps(holds_of([*(Line(*one) for one in log), second], killed))
+
+    assert bool(found) is is_caught
+
+
+def test_the_checker_catches_a_token_that_goes_back():
+    """The order of holding is the order of the tokens."""
+    holds = [Hold(1, "a", 7, 0.0, 1.0), Hold(2, "a", 6, 2.0, 3.0)]
+
+    assert disorders(holds) == [(holds[0], holds[1])]
+
+
+# -- the hammer ------------------------------------------------------------------------
+
+
+@dataclass
+class Crowd:
+    """The processes, and what was done to them."""
+
+    url: str
+    log: Path
+    ends_at: float
+    living: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+    killed: dict[int, float] = field(default_factory=dict)
+    acts: list[str] = field(default_factory=list)
+    _number: int = 0
+
+    def start(self) -> None:
+        self._number += 1
+        arguments = [str(self._number), str(self.ends_at - now()), str(TTL), *NAMES]
+        self.living[self._number] = subprocess.Popen(
+            [sys.executable, str(WORKER), "hammer", self.url, str(self.log), *arguments]
+        )
+
+    def number_of(self, pid: int) -> int | None:
+        return next((one for one, process in self.living.items() if process.pid == pid), None)
+
+    def stop(self, number: int) -> None:
+        self.living[number].send_signal(signal.SIGSTOP)
+
+    def resume(self, number: int) -> None:
+        self.living[number].send_signal(signal.SIGCONT)
+
+    def kill(self, number: int) -> None:
+        self.killed[number] = now()
+        process = self.living.pop(number)
+        process.kill()
+        process.wait()
+
+    def read(self) -> list[Line]:
+        return [Line(*json.loads(line)) for line in self.log.read_text().splitlines()]
+
+
+ACTS = ("kill holder", "kill waiter", "freeze holder")
+
+
+def torment(crowd: Crowd, locks: holdfast.Locks, *, until: float) -> None:
+    chance = random.Random(SEED)  # noqa: S311 - a run can be repeated
+    while True:
+        for act in chance.sample(ACTS, len(ACTS)):
+            if now() >= until:
+                return
+            time.sleep(chance.uniform(0.02, 0.2))  # the moment is what is drawn by chance
+            number = catch(crowd, locks, act, chance)
+            if act == "freeze holder":
+                time.sleep(2 * TTL)  # past its ttl: time is what this is about
+                crowd.resume(number)
+            else:
+                crowd.kill(number)
+                crowd.start()
+            crowd.acts.append(act)
+
+
+def catch(crowd: Crowd, locks: holdfast.Locks, act: str, chance: random.Random) -> int:
+    """Return the number of a process that is stopped while it is what the act is about."""
+
+    def first(name: str) -> int | None:
+        inspection = locks.inspect(name)
+        those = inspection.line if act == "kill waiter" else inspection.holders
+        return crowd.number_of(those[0].owner.pid) if those else None
+
+    while True:
+        name = chance.choice(NAMES)
+        number = first(name)
+        if number is None:
+            continue
+        crowd.stop(number)
+        if first(name) == number:
+            return number
+        crowd.resume(number)
+
+
+@pytest.fixture(scope="module")
+def aftermath(tmp_path_factory) -> Crowd:
+    """The crowd after the hammer, all survivors having ended by themselves."""
+    directory = tmp_path_factory.mktemp("hammer")
+    url = f"sqlite://{directory}/locks.db"
+    crowd = Crowd(url, directory / "log", ends_at=now() + SECONDS)
+    try:
+        with holdfast.Locks(url) as locks:
+            for _ in range(CROWD):
+                crowd.start()
+            torment(crowd, locks, until=crowd.ends_at - CALM)
+        for process in crowd.living.values():
+            process.wait(timeout=30)
+    finally:
+        for process in crowd.living.values():
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    return crowd
+
+
+def test_the_nemesis_did_its_work(aftermath):
+    """A hammer that hit nobody would prove nothing."""
+    counts = [aftermath.acts.count(act) for act in ACTS]
+
+    assert min(counts) >= 2
+
+
+def test_killed_and_frozen_processes_never_make_two_trusted_holders(aftermath):
+    """Law 2: whoever was frozen or killed did not trust its lease when the next began."""
+    holds = holds_of(aftermath.read(), aftermath.killed)
+
+    assert overlaps(holds) == []
+
+
+def test_tokens_grow_in_the_order_of_holding(aftermath):
+    """Law 3, over every release, kill and expiry."""
+    holds = holds_of(aftermath.read(), aftermath.killed)
+
+    assert disorders(holds) == []
+
+
+def test_every_survivor_goes_on_to_the_end(aftermath):
+    """Nobody is starved or stuck: each one that lives still gets its turn at the end."""
+    last_second = aftermath.ends_at - 1.0
+    ends = [line.worker for line in aftermath.read() if line.kind == "end"]
+    late = {line.worker for line in aftermath.read() if line.at > last_second}
+
+    assert {number: one.returncode for number, one in aftermath.living.items()} == dict.fromkeys(
+        aftermath.living, 0
+    )
+    assert set(aftermath.living) <= late
+    assert len(ends) > 20 * CROWD
+
+
+def test_nothing_is_left_of_the_dead(aftermath):
+    """No holder, no line, no side file: the next client finds every name free at once."""
+    with holdfast.Locks(aftermath.url) as locks:
+        taken = [locks.lock(name).try_acquire() for name in NAMES]
+        lines = [locks.inspect(name).line for name in NAMES]
+        files = {one.name for one in aftermath.log.parent.glob("*-clients/*")}
+        own = locks._client.id
+
+    assert None not in taken
+    assert lines == [()] * len(NAMES)
+    assert files == {"boot", f"{own}.client"}
+
+
+# -- one at a time ---------------------------------------------------------------------
+
+
+def in_line(locks: holdfast.Locks, name: str) -> list[int]:
+    return [waiter.owner.pid for waiter in locks.inspect(name).line]
+
+
+@pytest.fixture
+def watcher(url):
+    with holdfast.Locks(url) as locks:
+        yield locks
+
+
+def test_a_killed_holder_frees_its_place_for_a_waiter_within_a_second(
+    puppet, url, watcher, eventually
+):
+    """As users of flock expect: kill -9 frees it, whatever the ttl."""
+    holder, waiter = puppet(url), puppet(url)
+    token = holder.ask("acquire", "door", ttl=30)
+    waiter.tell("acquire", "door", timeout=20)
+    eventually(lambda: in_line(watcher, "door") == [waiter.pid])
+
+    holder.kill()
+
+    assert waiter.answer(within=SOON) > token
+
+
+def test_a_killed_holder_frees_its_place_for_one_who_tries_once(puppet, url, watcher):
+    """Also for somebody who was not there when it was killed."""
+    holder = puppet(url)
+    token = holder.ask("acquire", "door", ttl=30)
+
+    holder.kill()
+    lease = watcher.lock("door").try_acquire()
+
+    assert lease is not None
+    assert lease.token > token
+
+
+def test_a_killed_holder_of_many_names_frees_them_all(puppet, url, watcher):
+    """One death, one sweep: no name waits for its own ttl."""
+    holder = puppet(url)
+    names = [f"door {number}" for number in range(20)]
+    for name in names:
+        holder.ask("acquire", name, ttl=30)
+
+    holder.kill()
+    taken = [watcher.lock(name).try_acquire() for name in names]
+
+    assert None not in taken
+
+
+@pytest.mark.parametrize("dead", [1, 3])
+def test_killed_waiters_at_the_front_are_passed_over_within_a_second(
+    puppet, url, watcher, eventually, dead
+):
+    """The dead do not answer the door, and nobody waits for them; not even for several."""
+    crowd = [puppet(url) for _ in range(dead + 1)]
+    lease = watcher.lock("door").acquire()
+    for number, one in enumerate(crowd, 1):
+        one.tell("acquire", "door", timeout=20)
+        eventually(lambda number=number: len(in_line(watcher, "door")) == number)
+    *front, last = crowd
+
+    for one in front:
+        os.kill(one.pid, signal.SIGKILL)
+    lease.release()
+
+    assert last.answer(within=SOON) > lease.token
+
+
+def test_a_frozen_holder_keeps_the_lock_until_its_ttl(puppet, url, watcher, eventually):
+    """It may wake at any time and act: until its own deadline nobody else is let in."""
+    holder, waiter = puppet(url, ttl=1.5), puppet(url)
+    holder.ask("acquire", "door")
+    waiter.tell("acquire", "door", timeout=20)
+    eventually(lambda: in_line(watcher, "door") == [waiter.pid])
+
+    holder.stop()
+    [frozen] = watcher.inspect("door").holders
+    stopped_at = now()
+    waiter.answer(within=frozen.remaining + SOON)
+
+    assert now() - stopped_at >= frozen.remaining - 0.05
+
+
+def test_a_holder_that_was_frozen_past_its_ttl_hears_of_it_and_harms_nobody(puppet, url, watcher):
+    """Told before any further call returns; its release leaves the successor alone."""
+    holder = puppet(url, ttl=0.5)
+    token = holder.ask("acquire", "door")
+    holder.stop()
+    successor = watcher.lock("door").acquire(timeout=10)
+
+    holder.resume()
+    with pytest.raises(holdfast.LeaseLost) as told:
+        holder.ask("check", "door")
+    with pytest.raises(holdfast.LeaseLost):
+        holder.ask("release", "door")
+
+    assert (told.value.reason, told.value.token) == ("expired", token)
+    assert successor.token > token
+    assert [one.token for one in watcher.inspect("door").holders] == [successor.token]
+    successor.check()
+
+
+def test_a_holder_that_was_frozen_is_not_trusted_when_it_wakes(puppet, url, watcher):
+    """Without a single call of ours in between: the clock alone says so."""
+    holder = puppet(url, ttl=0.5)
+    holder.ask("acquire", "door")
+    holder.stop()
+    watcher.lock("door").acquire(timeout=10)
+
+    holder.resume()
+
+    assert holder.ask("is_trusted", "door") is False
+
+
+def test_a_frozen_waiter_is_passed_over_and_joins_again(puppet, url, watcher, eventually):
+    """It costs the line one window; awake again, it gets its turn after all."""
+    frozen, behind = puppet(url), puppet(url)
+    lease = watcher.lock("door").acquire()
+    for one in (frozen, behind):
+        one.tell("acquire", "door", timeout=20)
+        eventually(lambda one=one: one.pid in in_line(watcher, "door"))
+    frozen.stop()
+
+    lease.release()
+    second = behind.answer(within=WINDOW + SOON)
+    frozen.resume()
+    eventually(lambda: in_line(watcher, "door") == [frozen.pid])
+    behind.ask("release", "door")
+    third = frozen.answer(within=SOON)
+
+    assert lease.token < second < third

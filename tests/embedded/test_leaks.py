@@ -1,0 +1,221 @@
+"""What use leaves behind: nothing, however many names and clients there were."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import holdfast
+
+NAMES_IN_MEMORY = 1_000_000
+NAMES_IN_A_FILE = 20_000
+CLIENTS_IN_MEMORY = 10_000
+CLIENTS_OF_A_FILE = 300
+UNICODE_NAMES = 10_000
+WARM_UP = 1_000
+
+BLOCKS = 500
+"""What the interpreter itself may come to keep meanwhile: caches, a resized dict."""
+
+MEGABYTES = 8
+"""As above, in pages of the operating system: freed memory is not always given back."""
+
+
+class Size:
+    """How large this process is, in objects and in memory."""
+
+    def __init__(self) -> None:
+        gc.collect()
+        self.blocks = sys.getallocatedblocks()
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        self.megabytes = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def cycle(locks: holdfast.Locks, names: range) -> None:
+    for number in names:
+        locks.lock(f"order:{number}").acquire().release()
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    ("store", "names"), [("memory", NAMES_IN_MEMORY), ("sqlite", NAMES_IN_A_FILE)]
+)
+def test_a_million_names_leave_the_client_no_larger(store, names, url):
+    """A lock per order id is nothing that a client remembers."""
+    with holdfast.Locks("memory://" if store == "memory" else url) as locks:
+        cycle(locks, range(WARM_UP))
+        before = Size()
+
+        cycle(locks, range(WARM_UP, WARM_UP + names))
+
+        after = Size()
+        assert after.blocks - before.blocks < BLOCKS
+        assert after.megabytes - before.megabytes < MEGABYTES
+
+
+def test_refused_names_leave_the_client_no_larger(url):
+    """Nor does the client remember what it did not get."""
+    with holdfast.Locks(url) as holder, holdfast.Locks(url) as locks:
+        held = holder.lock("door").acquire()
+        for _ in range(WARM_UP):
+            locks.lock("door").try_acquire()
+        before = Size()
+
+        for _ in range(5 * WARM_UP):
+            assert locks.lock("door").try_acquire() is None
+
+        assert Size().blocks - before.blocks < BLOCKS
+        held.release()
+
+
+def open_and_close(url: str, clients: int) -> None:
+    for number in range(clients):
+        with holdfast.Locks(url) as locks:
+            locks.lock(f"door {number % 7}").acquire().release()
+
+
+@pytest.mark.parametrize(
+    ("store", "clients"), [("memory", CLIENTS_IN_MEMORY), ("sqlite", CLIENTS_OF_A_FILE)]
+)
+def test_clients_leave_no_thread_socket_or_file(store, clients, url, path, belongings):
+    """Law 14: opened, used and closed, a client is gone."""
+    address = "memory://" if store == "memory" else url
+    open_and_close(address, 50)
+    before, size = belongings(), Size()
+
+    open_and_close(address, clients)
+
+    assert before.added() == []
+    assert Size().blocks - size.blocks < BLOCKS
+    assert [one.name for one in path.parent.glob("*-clients/*")] in ([], ["boot"])
+
+
+@pytest.mark.parametrize(
+    ("store", "clients"), [("memory", CLIENTS_IN_MEMORY // 10), ("sqlite", CLIENTS_OF_A_FILE)]
+)
+def test_asyncio_clients_leave_no_thread_task_socket_or_file(store, clients, url, belongings):
+    """Law 14 inside a loop that runs on: nothing may be left to its end."""
+    address = "memory://" if store == "memory" else url
+
+    async def use(times: int) -> None:
+        for number in range(times):
+            async with holdfast.AsyncLocks(address) as locks, locks.lock(f"door {number % 7}"):
+                pass
+
+    async def added() -> tuple[list[str], int]:
+        before, tasks = belongings(), len(asyncio.all_tasks())
+        await use(clients)
+        return before.added(), len(asyncio.all_tasks()) - tasks
+
+    assert asyncio.run(added()) == ([], 0)
+
+
+def test_a_client_that_is_closed_in_the_middle_of_a_hold_leaves_nothing(url, belongings):
+    """Law 14 for a lease that nobody gave back."""
+    before = belongings()
+
+    with holdfast.Locks(url) as locks:
+        lease = locks.lock("door").acquire()
+
+    assert not lease.is_trusted
+    assert before.added() == []
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def shared(request, url, tmp_path) -> str:
+    return f"memory://{tmp_path.name}" if request.param == "memory" else url
+
+
+def test_closing_ends_the_waiting_of_other_threads(shared, eventually, belongings):
+    """Law 14: who stands in line through a closed client is told, and nothing is left of it."""
+    before = belongings()
+    told: list[object] = []
+    with holdfast.Locks(shared) as other:
+        held = other.lock("door").acquire()
+        locks = holdfast.Locks(shared)
+
+        def wait() -> None:
+            try:
+                told.append(locks.lock("door").acquire(timeout=3))
+            except BaseException as error:  # noqa: BLE001 - told by the test
+                told.append(error)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        eventually(lambda: other.inspect("door").line)
+
+        locks.close()
+        thread.join(timeout=2)
+        is_stuck = thread.is_alive()
+        line = other.inspect("door").line
+        held.release()
+        thread.join()
+
+    assert not is_stuck
+    assert [type(one) for one in told] == [holdfast.LocksClosed]
+    assert line == ()
+    assert before.added() == []
+
+
+def test_closing_ends_the_waiting_of_other_tasks(shared, belongings):
+    """The same in asyncio."""
+
+    async def play() -> tuple[object, int, list[str]]:
+        before = belongings()
+        other, locks = holdfast.AsyncLocks(shared), holdfast.AsyncLocks(shared)
+        held = await other.lock("door").acquire()
+        waiting = asyncio.create_task(locks.lock("door").acquire(timeout=2))
+        while not (await other.inspect("door")).line:  # noqa: ASYNC110 - only the store knows
+            await asyncio.sleep(0.002)
+
+        await locks.aclose()
+        [told] = await asyncio.gather(waiting, return_exceptions=True)
+        line = len((await other.inspect("door")).line)
+        await held.release()
+        await other.aclose()
+        return told, line, before.added()
+
+    told, line, added = asyncio.run(play())
+
+    assert type(told) is holdfast.LocksClosed
+    assert line == 0
+    assert added == []
+
+
+def random_name(chance: random.Random) -> str:
+    alphabets: list[Callable[[], int]] = [
+        lambda: chance.randrange(0, 0x80),
+        lambda: chance.randrange(0x80, 0x800),
+        lambda: chance.randrange(0x300, 0x370),  # combining marks
+        lambda: chance.choice(b"aA0 %_*?[]:/\\'\"\0\n"),
+        lambda: chance.randrange(0xE000, 0x110000),
+    ]
+    return "".join(chr(chance.choice(alphabets)()) for _ in range(chance.randint(1, 12)))
+
+
+def test_no_two_of_ten_thousand_names_share_a_lock(url):
+    """Law 12: names are compared byte by byte, whatever is in them."""
+    chance = random.Random(12)  # noqa: S311 - a run can be repeated
+    names = {"é", "e\u0301", "K", "\u212a", "a", "A", "a ", " a", "a\0", "a\0b", "ss", "ß"}
+    while len(names) < UNICODE_NAMES:
+        names.add(random_name(chance))
+
+    with holdfast.Locks(url) as locks, holdfast.Locks(url) as other:
+        leases = {name: locks.lock(name).try_acquire() for name in names}
+        refused = [name for name, lease in leases.items() if lease is None]
+        entered = [name for name in names if other.lock(name).try_acquire() is not None]
+        known = {one.name for one in other.survey()}
+        for lease in leases.values():
+            lease.release()
+
+    assert refused == []
+    assert entered == []
+    assert known == names

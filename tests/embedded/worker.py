@@ -1,0 +1,196 @@
+"""A process of its own for the tests: a puppet, or one of the crowd that hammers.
+
+    worker.py puppet ADDRESS URL [OPTION=SECONDS …]
+    worker.py hammer URL LOG NUMBER SECONDS TTL NAME …
+
+A puppet connects to the test, does what it is told and answers, errors as they are. One of
+the crowd takes names at random and writes into the log what it believes; each line is one
+write, so a kill can cut none in two.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pwd
+import random
+import sys
+import threading
+import time
+from multiprocessing.connection import Client
+from typing import Any
+
+from holdfast import Lease, LeaseLost, Lock, Locks, Renewed
+
+
+def now() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Puppet:
+    def __init__(self, address: str, url: str, **options: float) -> None:
+        self._address = address
+        self._renewals = 0
+        self._locks = Locks(url, on_event=self._count, **options)
+        self._leases: dict[str, Lease] = {}
+        self._entered: dict[str, Lock] = {}
+        self._cycling: list[threading.Thread] = []
+        self._is_enough = threading.Event()
+        self._tokens: list[int] = []
+
+    def serve(self) -> None:
+        with Client(self._address, family="AF_UNIX") as connection:
+            connection.send(os.getpid())
+            while True:
+                try:
+                    verb, arguments, options = connection.recv()
+                except EOFError:
+                    return  # the test is over
+                try:
+                    answer = getattr(self, verb)(*arguments, **options), None
+                except Exception as error:  # noqa: BLE001 - it is raised where the test asks
+                    answer = None, error
+                connection.send(answer)
+
+    def _count(self, event: object) -> None:
+        self._renewals += isinstance(event, Renewed)
+
+    # -- what it can be told -----------------------------------------------------------
+
+    def acquire(self, name: str, **options: Any) -> int:
+        self._leases[name] = self._locks.lock(name, **options).acquire()
+        return self._leases[name].token
+
+    def try_acquire(self, name: str) -> int | None:
+        lease = self._locks.lock(name).try_acquire()
+        if lease is None:
+            return None
+        self._leases[name] = lease
+        return lease.token
+
+    def enter(self, name: str) -> None:
+        """Begin a `with` block."""
+        self._entered[name] = self._locks.lock(name)
+        self._leases[name] = self._entered[name].__enter__()
+
+    def leave(self, name: str) -> None:
+        """End it."""
+        self._entered[name].__exit__(None, None, None)
+
+    def check(self, name: str) -> None:
+        self._leases[name].check()
+
+    def release(self, name: str) -> None:
+        self._leases[name].release()
+
+    def is_trusted(self, name: str) -> bool:
+        return self._leases[name].is_trusted
+
+    def claim(self, name: str) -> str:
+        return self._leases[name]._hold.grant.claim.id
+
+    def client(self) -> str:
+        return self._locks._client.id
+
+    def renewals(self) -> int:
+        return self._renewals
+
+    def holders(self, name: str) -> list[int]:
+        return [holder.owner.pid for holder in self._locks.inspect(name).holders]
+
+    def close(self) -> None:
+        self._locks.close()
+
+    def begin_cycling(self, name: str, *, threads: int) -> None:
+        """Take and give back the name all the time, on threads beside this one."""
+
+        def cycle() -> None:
+            while not self._is_enough.is_set():
+                with self._locks.lock(name, timeout=20) as lease:
+                    self._tokens.append(lease.token)
+
+        self._cycling = [threading.Thread(target=cycle, daemon=True) for _ in range(threads)]
+        for thread in self._cycling:
+            thread.start()
+
+    def end_cycling(self) -> list[int]:
+        """Return the tokens in the order of holding."""
+        self._is_enough.set()
+        for thread in self._cycling:
+            thread.join()
+        return self._tokens
+
+    def cycle(self, name: str) -> int:
+        with self._locks.lock(name, timeout=20) as lease:
+            return lease.token
+
+    def findings(self) -> list[tuple[str, str]]:
+        return [(one.level, one.subject) for one in self._locks.diagnose()]
+
+    def fork(self, *, how: str) -> None:
+        """Have a child that goes on with what it has inherited."""
+        if how == "multiprocessing":
+            context = multiprocessing.get_context("fork")
+            context.Process(target=self.serve, daemon=True).start()
+        elif os.fork() == 0:
+            self.serve()
+            os._exit(0)
+
+    def give_up_root(self) -> None:
+        """Become a user to whom mode bits apply."""
+        if os.geteuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            os.setgroups([])
+            os.setgid(nobody.pw_gid)
+            os.setuid(nobody.pw_uid)
+
+
+class Hammer:
+    def __init__(self, log: str, number: int, ttl: float) -> None:
+        self._log = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._number = number
+        self._ttl = ttl
+        self._chance = random.Random(number)  # noqa: S311 - a run can be repeated
+
+    def run(self, url: str, names: list[str], *, until: float) -> None:
+        with Locks(url, ttl=self._ttl) as locks:
+            while now() < until:
+                name = self._chance.choice(names)
+                try:
+                    with locks.lock(name, timeout=30.0) as lease:
+                        self._hold(lease)
+                except LeaseLost:
+                    continue  # it was frozen, and is told so: as it should be
+
+    def _hold(self, lease: Lease) -> None:
+        self._write("begin", lease)
+        leave_at = (
+            now() + self._chance.choices([0.0, 0.002, 0.02, 2 * self._ttl], [60, 30, 20, 1])[0]
+        )
+        while (left := leave_at - now()) > 0:
+            time.sleep(min(left, self._ttl / 10))
+            self._write("still", lease)
+        self._write("end", lease)
+
+    def _write(self, kind: str, lease: Lease) -> None:
+        # The time is taken first: whoever is trusted afterwards was trusted then.
+        at = now()
+        remaining = lease.remaining
+        if remaining > 0:
+            line = [kind, self._number, lease.name, lease.token, at, at + remaining]
+            os.write(self._log, json.dumps(line).encode() + b"\n")
+
+
+def main(role: str, *arguments: str) -> None:
+    if role == "puppet":
+        address, url, *options = arguments
+        pairs = (option.split("=") for option in options)
+        Puppet(address, url, **{option: float(value) for option, value in pairs}).serve()
+    else:
+        url, log, number, seconds, ttl, *names = arguments
+        Hammer(log, int(number), float(ttl)).run(url, names, until=now() + float(seconds))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
