@@ -190,7 +190,9 @@ def test_a_cancelled_release_frees_the_lock_all_the_same(store, moment):
         await struck(cut(lease.release()))
         assert not lease.is_trusted
 
-    assert at_every_await(store, moment, play) >= 1
+    # A release in memory never waits: there is nothing to strike.
+    least = 0 if store.startswith("memory") else 1
+    assert at_every_await(store, moment, play) >= least
 
 
 def test_a_release_that_was_cancelled_before_it_began_can_be_made_again(store):
@@ -235,7 +237,8 @@ def test_a_cancelled_block_is_left_with_the_lock_free(store, moment):
     async def play(scene, cut):
         await struck(cut(block(scene)))
 
-    assert at_every_await(store, moment, play) >= 2
+    # In memory the verbs themselves never wait.
+    assert at_every_await(store, moment, play) >= (1 if store.startswith("memory") else 2)
 
 
 def test_a_cancelled_all_takes_all_or_nothing(store, moment):
@@ -249,4 +252,5 @@ def test_a_cancelled_all_takes_all_or_nothing(store, moment):
         await struck(cut(block(scene)))
         assert [one.name async for one in scene.client().survey()] == []
 
-    assert at_every_await(store, moment, play) >= 2
+    # In memory the verbs themselves never wait.
+    assert at_every_await(store, moment, play) >= (1 if store.startswith("memory") else 2)

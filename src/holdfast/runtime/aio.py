@@ -9,14 +9,14 @@ import queue
 import threading
 import weakref
 from contextlib import AsyncExitStack as ExitStack
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from holdfast.errors import ConfigurationError
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Generator
     from types import TracebackType
 
     from holdfast.runtime.clock import Clock
@@ -68,39 +68,58 @@ class StateLock:
 class Event:
     """An event that may be set from any thread, as its sync twin may."""
 
-    __slots__ = ("_event", "_loop")
+    __slots__ = ("_is_set", "_loop", "_waiters")
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
+        self._is_set = False
         self._loop = asyncio.get_running_loop()
+        self._waiters: list[asyncio.Future[None]] = []
 
     def is_set(self) -> bool:
         """Whether it has been set."""
-        return self._event.is_set()
+        return self._is_set
 
     def set(self) -> None:
         """Wake whoever waits."""
         if _running_loop() is self._loop:
-            self._event.set()
+            self._set()
         else:
             try:
-                self._loop.call_soon_threadsafe(self._event.set)
+                self._loop.call_soon_threadsafe(self._set)
             except RuntimeError:
                 # The loop is closed: nobody can be waiting in it any more.
                 return
 
+    def _set(self) -> None:
+        self._is_set = True
+        for waiter in self._waiters:
+            _finish(waiter)
+
     def clear(self) -> None:
         """Let the next wait wait."""
-        self._event.clear()
+        self._is_set = False
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is set, at most `timeout` seconds of the loop's clock."""
+        if self._is_set:
+            return True
+        # A timer of our own: `asyncio.timeout` works by cancelling the task, and a wait may
+        # stand inside a `shield`.
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        timer = None if timeout is None else self._loop.call_later(timeout, _finish, waiter)
+        self._waiters.append(waiter)
         try:
-            async with asyncio.timeout(timeout):
-                await self._event.wait()
-        except TimeoutError:
-            return self._event.is_set()
-        return True
+            await waiter
+        finally:
+            self._waiters.remove(waiter)
+            if timer is not None:
+                timer.cancel()
+        return self._is_set
+
+
+def _finish(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
@@ -170,24 +189,68 @@ def is_flavoured(function: Callable[..., object]) -> bool:
 
 
 async def shield(work: Coroutine[Any, Any, T]) -> T:
-    """Finish the work even if the caller is cancelled meanwhile, then let it be cancelled."""
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            if task.cancelled():
-                raise
-            cancelled = error
-        except BaseException:
-            if cancelled is None:
-                raise
-    if cancelled is not None:
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            cancelled.add_note(f"and the release that it interrupted failed: {failure}")
-        raise cancelled
-    return task.result()
+    """Finish the work even if the caller is cancelled meanwhile, then let it be cancelled.
+
+    `asyncio.timeout` has no effect inside the work: it is a cancellation too.
+    """
+    return await _Shielded(work)
+
+
+class _Shielded(Generic[T]):
+    """Drives a coroutine in the caller's own task, and keeps cancellations from it.
+
+    `asyncio.shield` needs a task of its own for the work, which costs more than a release
+    does. Here the task waits for a stand-in of each future that the work waits for: a
+    cancellation strikes the stand-in, is kept for the end, and the real future lives on.
+    """
+
+    __slots__ = ("_work",)
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+
+    def __await__(self) -> Generator[Any, None, T]:
+        task = context()
+        before = task.cancelling()
+        cancelled: asyncio.CancelledError | None = None
+        while True:
+            try:
+                future = self._work.send(None)
+            except StopIteration as end:
+                # Where the count is as before, the work's own doing was undone by itself.
+                if cancelled is not None and task.cancelling() > before:
+                    raise cancelled from None
+                return cast("T", end.value)
+            except BaseException as error:
+                if cancelled is None or task.cancelling() <= before:
+                    raise
+                cancelled.add_note(f"and what it interrupted failed: {error}")
+                raise cancelled from error
+            while future is None or not future.done():
+                try:
+                    yield from _stand_in(future)
+                except asyncio.CancelledError as error:
+                    cancelled = error
+                if future is None:
+                    break
+
+
+def _stand_in(future: asyncio.Future[Any] | None) -> Generator[Any, None, None]:
+    if future is None:  # a bare turn of the loop, as by sleep(0)
+        yield
+        return
+    # The handshake between a future and the task that awaits it; see asyncio.Future.__await__.
+    future._asyncio_future_blocking = False  # noqa: SLF001
+    waiter: asyncio.Future[None] = future.get_loop().create_future()
+
+    def finish(_: object) -> None:
+        _finish(waiter)
+
+    future.add_done_callback(finish)
+    try:
+        yield from waiter
+    finally:
+        future.remove_done_callback(finish)
 
 
 async def wait_for(event: Event, *, deadline: float, clock: Clock) -> bool:

@@ -1,0 +1,125 @@
+"""Work that is shielded ends, whoever cancels, and the cancellation is not forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdfast.runtime.aio import Event, shield
+
+
+def run(main: Any) -> None:
+    asyncio.run(main())
+
+
+def test_the_result_comes_back() -> None:
+    async def work() -> int:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
+        return 7
+
+    async def main() -> None:
+        assert await shield(work()) == 7
+
+    run(main)
+
+
+def test_an_error_comes_out() -> None:
+    async def work() -> None:
+        await asyncio.sleep(0.001)
+        raise KeyError("mine")
+
+    async def main() -> None:
+        with pytest.raises(KeyError):
+            await shield(work())
+
+    run(main)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_cancelled_caller_finishes_the_work_first(times: int) -> None:
+    done: list[str] = []
+
+    async def work(gate: asyncio.Event) -> None:
+        await asyncio.sleep(0)
+        await gate.wait()
+        done.append("work")
+
+    async def main() -> None:
+        gate = asyncio.Event()
+
+        async def caller() -> None:
+            try:
+                await shield(work(gate))
+            except asyncio.CancelledError:
+                done.append("cancelled")
+                raise
+
+        task = asyncio.create_task(caller())
+        for _ in range(times):
+            await asyncio.sleep(0.001)
+            task.cancel()
+        await asyncio.sleep(0.001)
+        assert done == []
+        gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert task.cancelled()
+
+    run(main)
+    assert done == ["work", "cancelled"]
+
+
+def test_work_that_fails_after_a_cancellation_is_told_in_a_note() -> None:
+    async def work(gate: asyncio.Event) -> None:
+        await gate.wait()
+        raise KeyError("mine")
+
+    async def main() -> None:
+        gate = asyncio.Event()
+        task = asyncio.create_task(shield(work(gate)))
+        await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.sleep(0.001)
+        gate.set()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+        assert "mine" in caught.value.__notes__[0]
+
+    run(main)
+
+
+def test_a_future_that_is_cancelled_under_the_work_reaches_it() -> None:
+    """Only the caller's own cancellation is kept away."""
+
+    async def main() -> None:
+        future = asyncio.get_running_loop().create_future()
+        seen: list[str] = []
+
+        async def work() -> None:
+            try:
+                await future
+            except asyncio.CancelledError:
+                seen.append("future cancelled")
+
+        task = asyncio.create_task(shield(work()))
+        await asyncio.sleep(0.001)
+        future.cancel()
+        await task
+        assert seen == ["future cancelled"]
+
+    run(main)
+
+
+def test_a_wait_inside_ends_by_its_own_timer() -> None:
+    """Event.wait does not work by cancellation, so it works inside a shield."""
+
+    async def main() -> None:
+        async def work() -> bool:
+            return await Event().wait(0.01)
+
+        assert await shield(work()) is False
+
+    run(main)
