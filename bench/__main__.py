@@ -1,4 +1,4 @@
-"""`python -m bench [SUITE…]`: run the suites and print their tables."""
+"""`python -m bench [--write] [SUITE…]`: run the suites, print their tables, write their pages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ SUITES = ("embedded", "redis")
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("suite", nargs="*", choices=[*SUITES, []], help=", ".join(SUITES))
-    for suite in parser.parse_args().suite or SUITES:
-        importlib.import_module(f"bench.{suite}").main()
+    parser.add_argument("--write", action="store_true", help="write docs/benchmarks too")
+    arguments = parser.parse_args()
+    for suite in arguments.suite or SUITES:
+        report = importlib.import_module(f"bench.{suite}").main()
+        if arguments.write:
+            report.write()
 
 
 if __name__ == "__main__":

@@ -53,13 +53,18 @@ class Result:
     waits: list[float]
     fairness: float
 
-    def line(self) -> str:
-        """Return the figures in columns."""
-        cuts = statistics.quantiles(self.waits, n=100)
-        return (
-            f"{self.rate:7.0f} {cuts[49] * 1e3:8.1f} {cuts[98] * 1e3:8.1f}"
-            f" {max(self.waits) * 1e3:8.1f} {self.fairness:.2f}"
-        )
+    def quantile(self, percent: int) -> float:
+        """Return the wait that so many percent did not exceed."""
+        return statistics.quantiles(self.waits, n=100)[percent - 1]
+
+    def cells(self) -> list[str]:
+        """Return the figures as they stand in a table."""
+        waits = (self.quantile(50), self.quantile(99), max(self.waits))
+        return [
+            f"{self.rate:.0f}",
+            *(f"{one * 1e3:.1f}" for one in waits),
+            f"{self.fairness:.2f}",
+        ]
 
 
 def play(name: str, *, port: int, workers: int) -> Result:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import filelock
 
 import holdfast
-from bench.measuring import machine, print_ratios, side_by_side
+from bench.measuring import machine, side_by_side, tell_ratios
+from bench.reporting import Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,16 +26,21 @@ if TYPE_CHECKING:
 OURS = "holdfast sqlite"
 
 
-def main() -> None:
-    print(f"Embedded: SQLite {sqlite3.sqlite_version}, filelock {version('filelock')}, {machine()}")
+def main() -> Report:
+    report = Report("embedded", "The embedded default, measured")
+    report.say(
+        f"SQLite {sqlite3.sqlite_version}, filelock {version('filelock')}, {machine()}. "
+        "All in one run, in turns; `make bench` repeats it."
+    )
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
         directory = Path(name)
-        uncontended(directory)
-        hand_over(directory)
-        waiting(directory)
+        uncontended(report, directory)
+        hand_over(report, directory)
+        waiting(report, directory)
+    return report
 
 
-def uncontended(directory: Path) -> None:
+def uncontended(report: Report, directory: Path) -> None:
     """One process takes and gives back a free lock."""
     locks = holdfast.Locks(f"sqlite://{directory}/locks.db")
     seconds = side_by_side(
@@ -49,7 +55,8 @@ def uncontended(directory: Path) -> None:
         cycles=1000,
     )
     locks.close()
-    print_ratios("Uncontended: acquire and release, median", seconds, ours=OURS)
+    tell_ratios(report, "Uncontended: acquire and release, median", seconds, ours=OURS)
+    report.chart("cycle", "Uncontended cycle", {k: v * 1e6 for k, v in seconds.items()}, "µs")
 
 
 def cycle_of(lock: holdfast.Lock | filelock.BaseFileLock) -> Callable[[int], None]:
@@ -106,7 +113,7 @@ print(json.dumps(waits))
 """
 
 
-def hand_over(directory: Path) -> None:
+def hand_over(report: Report, directory: Path) -> None:
     """Two processes hand one lock back and forth: from one's release to the other's hold."""
     url, turns = f"sqlite://{directory}/ball.db", 300
     players = [
@@ -123,15 +130,18 @@ def hand_over(directory: Path) -> None:
         for (before, before_who), (moment, who) in pairwise(taken)
         if who != before_who
     ]
-    print(f"\nHand-over between two processes, {len(gaps)} times")
-    print(f"  median {statistics.median(gaps) * 1e3:.2f} ms, 99th percentile {percentile(gaps)} ms")
+    report.table(
+        f"Hand-over between two processes, {len(gaps)} times",
+        ["", "median ms", "99th percentile ms"],
+        [[OURS, f"{statistics.median(gaps) * 1e3:.2f}", percentile(gaps)]],
+    )
 
 
 def percentile(values: list[float]) -> str:
     return f"{statistics.quantiles(values, n=100)[98] * 1e3:.2f}"
 
 
-def waiting(directory: Path) -> None:
+def waiting(report: Report, directory: Path) -> None:
     """How much a waiter asks of the file while it waits."""
     url = f"sqlite://{directory}/wait.db"
     with holdfast.Locks(url) as holder, holdfast.Locks(url) as waiter:
@@ -146,7 +156,7 @@ def waiting(directory: Path) -> None:
         except holdfast.AcquireTimeout:
             took = time.perf_counter() - started
         lease.release()
-    print(f"\nA waiter runs {len(statements)} statements in {took:.1f} s of waiting")
+    report.say(f"A waiter runs {len(statements)} statements in {took:.1f} s of waiting.")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from bench.reporting import Report
+
 
 def side_by_side(
     contestants: Mapping[str, Callable[[int], None]], *, rounds: int, cycles: int
@@ -26,13 +28,13 @@ def side_by_side(
     return {name: statistics.median(each) for name, each in times.items()}
 
 
-def print_ratios(title: str, seconds: Mapping[str, float], *, ours: str) -> None:
-    """Print a table: each one's time, and how ours relates to it."""
-    print(f"\n{title}")
-    width = max(map(len, seconds))
-    for name, each in seconds.items():
-        ratio = "" if name == ours else f"   ours is {seconds[ours] / each:5.2f} x"
-        print(f"  {name:<{width}}  {each * 1e6:9.1f} µs{ratio}")
+def tell_ratios(report: Report, title: str, seconds: Mapping[str, float], *, ours: str) -> None:
+    """Tell each one's time, and how ours relates to it."""
+    rows = [
+        [name, f"{each * 1e6:.1f}", "" if name == ours else f"{seconds[ours] / each:.2f} x"]
+        for name, each in seconds.items()
+    ]
+    report.table(title, ["", "µs", "ours is"], rows)
 
 
 def machine() -> str:

@@ -22,33 +22,39 @@ from tooz import coordination
 
 import holdfast
 from bench import contention
-from bench.measuring import machine, print_ratios, side_by_side
+from bench.measuring import machine, side_by_side, tell_ratios
 from bench.redis_server import commands_sent, running
+from bench.reporting import Report
 
 OURS = "holdfast redis"
+THEIRS = "redis.asyncio Lock"
 TTL = 30
 TASKS = (1, 100, 1000)
 LEASES = 10_000
 
 
-def main() -> None:
+def main() -> Report:
+    report = Report("redis", "Redis, measured")
     peers = ("redis", "python-redis-lock", "pottery", "portalocker", "tooz")
     with running() as port:
         server = redis.Redis(port=port).info("server")["redis_version"]
         versions = ", ".join(f"{peer} {version(peer)}" for peer in peers)
-        print(f"Redis server {server}; {versions}; {machine()}")
-        uncontended(port)
-        for tasks in TASKS:
-            asyncio.run(concurrent(port, tasks))
+        report.say(
+            f"Redis server {server}; {versions}; {machine()}. "
+            "All in one run, in turns; `make bench` repeats it."
+        )
+        uncontended(report, port)
+        asyncio_tasks(report, port)
         for workers in (2, 32):
-            contended(port, workers)
-        many_leases(port)
+            contended(report, port, workers)
+        many_leases(report, port)
+    return report
 
 
 # -- one lock, nobody else ---------------------------------------------------------------
 
 
-def uncontended(port: int) -> None:
+def uncontended(report: Report, port: int) -> None:
     """One thread takes and gives back a free lock."""
     client = redis.Redis(port=port)
     locks = holdfast.Locks(f"redis://127.0.0.1:{port}")
@@ -76,7 +82,10 @@ def uncontended(port: int) -> None:
     )
     coordinator.stop()
     locks.close()
-    print_ratios("Uncontended: acquire and release, median", seconds, ours=OURS)
+    tell_ratios(report, "Uncontended: acquire and release, median", seconds, ours=OURS)
+    # portalocker waits a tenth of a second before each first try, and would flatten the rest.
+    shown = {k: v * 1e6 for k, v in seconds.items() if k != "portalocker RedisLock"}
+    report.chart("cycle", "Uncontended cycle", shown, "µs")
 
 
 def cycle_of(make: Callable[[], AbstractContextManager[object]]) -> Callable[[int], None]:
@@ -114,7 +123,27 @@ def _packed(*words: bytes) -> bytes:
 # -- many tasks, distinct names ------------------------------------------------------------
 
 
-async def concurrent(port: int, tasks: int) -> None:
+def asyncio_tasks(report: Report, port: int) -> None:
+    """How many cycles a second a loop with so many tasks does."""
+    rates = {tasks: asyncio.run(concurrent(port, tasks)) for tasks in TASKS}
+    rows = [
+        [
+            str(tasks),
+            f"{each[OURS]:.0f}",
+            f"{each[THEIRS]:.0f}",
+            f"{each[OURS] / each[THEIRS]:.1f} x",
+        ]
+        for tasks, each in rates.items()
+    ]
+    report.table(
+        "asyncio tasks on distinct names: cycles per second",
+        ["tasks", OURS, THEIRS, "ours is"],
+        rows,
+    )
+    report.chart("tasks", "1,000 tasks, longer is better", rates[TASKS[-1]], "cycles/s")
+
+
+async def concurrent(port: int, tasks: int) -> dict[str, float]:
     """So many asyncio tasks, each with a lock of its own."""
     locks = holdfast.AsyncLocks(f"redis://127.0.0.1:{port}")
     # The default pool of redis-py refuses the 101st connection; this one lets tasks wait.
@@ -133,17 +162,13 @@ async def concurrent(port: int, tasks: int) -> None:
             async with lock:
                 pass
 
-    rates: dict[str, list[float]] = {OURS: [], "redis.asyncio Lock": []}
+    rates: dict[str, list[float]] = {OURS: [], THEIRS: []}
     for _ in range(4):
-        for name, run in ((OURS, ours), ("redis.asyncio Lock", theirs)):
+        for name, run in ((OURS, ours), (THEIRS, theirs)):
             rates[name].append(await _rate(run, tasks))
     await locks.aclose()
     await client.aclose()
-    best = {name: statistics.median(each[1:]) for name, each in rates.items()}
-    print(f"\n{tasks} asyncio tasks on distinct names: cycles per second")
-    for name, rate in best.items():
-        print(f"  {name:<20} {rate:9.0f}")
-    print(f"  ours is {best[OURS] / best['redis.asyncio Lock']:.1f} x")
+    return {name: statistics.median(each[1:]) for name, each in rates.items()}
 
 
 async def _rate(run: Callable[[int, int], Awaitable[None]], tasks: int) -> float:
@@ -156,17 +181,23 @@ async def _rate(run: Callable[[int, int], Awaitable[None]], tasks: int) -> float
 # -- one name, many workers -----------------------------------------------------------------
 
 
-def contended(port: int, workers: int) -> None:
+def contended(report: Report, port: int, workers: int) -> None:
     """Worker processes want the same lock, hold it for a moment, and want it again."""
-    print(f"\n{workers} worker processes on one name, held for {contention.WORK * 1e3:g} ms each")
-    print(f"  {'':<22} {'per s':>7} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8} Jain  commands")
     client = redis.Redis(port=port)
+    results = {}
+    rows = []
     for name in contention.CONTENDERS:
         client.flushall()
         client.config_resetstat()
-        result = contention.play(name, port=port, workers=workers)
-        per_turn = commands_sent(client) / max(1, result.turns)
-        print(f"  {name:<22} {result.line()}  {per_turn:8.1f}")
+        result = results[name] = contention.play(name, port=port, workers=workers)
+        rows.append([name, *result.cells(), f"{commands_sent(client) / result.turns:.1f}"])
+    report.table(
+        f"{workers} worker processes on one name, held for {contention.WORK * 1e3:g} ms each",
+        ["", "per s", "p50 ms", "p99 ms", "max ms", "Jain", "commands"],
+        rows,
+    )
+    waits = {name: one.quantile(99) * 1e3 for name, one in results.items()}
+    report.chart(f"wait-{workers}", f"{workers} workers, 99th percentile of waiting", waits, "ms")
 
 
 # -- many leases ------------------------------------------------------------------------------
@@ -175,20 +206,22 @@ HOLDER = """
 import json, resource, sys, time
 import holdfast
 locks = holdfast.Locks(sys.argv[1])
-before = resource.getrusage(resource.RUSAGE_SELF)
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+before = resident()
 leases = [locks.lock(f"lease-{n}").acquire() for n in range(int(sys.argv[2]))]
-after = resource.getrusage(resource.RUSAGE_SELF)
+after = resident()
 started, used = time.monotonic(), time.process_time()
 time.sleep(30)
 used, passed = time.process_time() - used, time.monotonic() - started
 assert all(lease.is_trusted for lease in leases)
-print(json.dumps({"cpu": used / passed, "kib": (after.ru_maxrss - before.ru_maxrss) / len(leases)}))
+print(json.dumps({"cpu": used / passed, "kib": (after - before) / 1024 / len(leases)}))
 import os
 os._exit(0)
 """
 
 
-def many_leases(port: int) -> None:
+def many_leases(report: Report, port: int) -> None:
     """What it costs to keep ten thousand leases of 30 s alive."""
     done = subprocess.run(
         [sys.executable, "-c", HOLDER, f"redis://127.0.0.1:{port}", str(LEASES)],
@@ -198,8 +231,10 @@ def many_leases(port: int) -> None:
         timeout=180,
     )
     facts = json.loads(done.stdout)
-    print(f"\n{LEASES} leases of 30 s, renewed for 30 s")
-    print(f"  {facts['cpu'] * 100:.1f} % of one core, {facts['kib']:.1f} KiB per lease")
+    report.say(
+        f"{LEASES} leases of 30 s, renewed for 30 s: {facts['cpu'] * 100:.1f} % of one core, "
+        f"{facts['kib']:.1f} KiB per lease."
+    )
 
 
 if __name__ == "__main__":

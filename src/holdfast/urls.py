@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib
 import logging
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import ConfigurationError
@@ -61,7 +60,7 @@ def _sqlite(url: SplitResult, namespace: str) -> dict[str, Any]:
 
 
 def _redis(url: SplitResult, namespace: str) -> dict[str, Any]:
-    plain = urlunsplit(url._replace(query="", fragment=""))
+    plain = f"{url.scheme}://{url.netloc}{url.path}"
     return {"url": plain, "location": masked(plain), "namespace": namespace}
 
 
@@ -100,7 +99,9 @@ def open_backend(
     return backend(clock=clock, **arguments, **{**in_url, **options})
 
 
-def adopt_client(client: object, *, flavour: str, namespace: str, clock: Clock) -> Any:  # noqa: ANN401 - of either flavour
+def adopt_client(
+    client: object, *, flavour: str, namespace: str, clock: Clock, options: dict[str, object]
+) -> Any:  # noqa: ANN401 - of either flavour
     """Return the backend of a store that a client of another library is connected to."""
     modules = [one.__module__ for one in type(client).__mro__]
     roots = {module.partition(".")[0] for module in modules}
@@ -120,8 +121,11 @@ def adopt_client(client: object, *, flavour: str, namespace: str, clock: Clock) 
         raise ConfigurationError(
             f"{name} is {kind} client; give it to holdfast.{other}.from_client"
         )
+    checked_keywords(options, accepted={"durability"}, what=name)
     backend = backend_class("redis", flavour=flavour)
-    return backend.from_client(client, clock=clock, namespace=checked_namespace(namespace))
+    return backend.from_client(
+        client, clock=clock, namespace=checked_namespace(namespace), **options
+    )
 
 
 def backend_class(scheme: str, *, flavour: str) -> Any:  # noqa: ANN401 - as above

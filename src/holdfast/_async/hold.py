@@ -35,11 +35,13 @@ class AsyncHold:
         "client",
         "context",
         "due",
+        "ends_at",
         "grant",
         "handles",
         "is_over",
         "leases",
         "lock",
+        "looked_at",
         "lost",
         "needs_tombstone",
         "on_lost",
@@ -81,6 +83,7 @@ class AsyncHold:
         self.at_risk_told = False
         self.release_sent = False
         self.needs_tombstone = False
+        self.plan()
 
     def is_trusted(self, now: float) -> bool:
         """Whether the holder may act."""
@@ -92,10 +95,11 @@ class AsyncHold:
             now=now, until=self.until, ttl=self.grant.ttl, unanswered=self.unanswered
         )
 
-    def next_event(self) -> float:
-        """Return when the watchdog must look again."""
+    def plan(self) -> None:
+        """Work out anew when the watchdog must look: after whatever of it has changed."""
         risk = NEVER if self.at_risk_told else at_risk_from(until=self.until, ttl=self.grant.ttl)
-        return min(self.due, risk, self.until, self.capped_at)
+        self.ends_at = min(self.until, self.capped_at)
+        self.looked_at = min(self.due, risk, self.ends_at)
 
     def is_abandoned(self) -> bool:
         """Whether nobody is left who could release it."""

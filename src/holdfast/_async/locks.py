@@ -81,6 +81,7 @@ class AsyncLocks:
         request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
         on_event: Callable[[Event], None] | None = None,
         clock: Clock | None = None,
+        **backend_options: object,
     ) -> Self:
         """Return locks where a client that you already have connects to.
 
@@ -91,7 +92,9 @@ class AsyncLocks:
         from holdfast import urls  # late: only urls knows the backends
 
         clock = Clock() if clock is None else clock
-        backend = urls.adopt_client(client, flavour="_async", namespace=namespace, clock=clock)
+        backend = urls.adopt_client(
+            client, flavour="_async", namespace=namespace, clock=clock, options=backend_options
+        )
         return cls.from_backend(
             backend,
             ttl=ttl,

@@ -37,11 +37,13 @@ class Hold:
         "client",
         "context",
         "due",
+        "ends_at",
         "grant",
         "handles",
         "is_over",
         "leases",
         "lock",
+        "looked_at",
         "lost",
         "needs_tombstone",
         "on_lost",
@@ -83,6 +85,7 @@ class Hold:
         self.at_risk_told = False
         self.release_sent = False
         self.needs_tombstone = False
+        self.plan()
 
     def is_trusted(self, now: float) -> bool:
         """Whether the holder may act."""
@@ -94,10 +97,11 @@ class Hold:
             now=now, until=self.until, ttl=self.grant.ttl, unanswered=self.unanswered
         )
 
-    def next_event(self) -> float:
-        """Return when the watchdog must look again."""
+    def plan(self) -> None:
+        """Work out anew when the watchdog must look: after whatever of it has changed."""
         risk = NEVER if self.at_risk_told else at_risk_from(until=self.until, ttl=self.grant.ttl)
-        return min(self.due, risk, self.until, self.capped_at)
+        self.ends_at = min(self.until, self.capped_at)
+        self.looked_at = min(self.due, risk, self.ends_at)
 
     def is_abandoned(self) -> bool:
         """Whether nobody is left who could release it."""

@@ -83,6 +83,7 @@ class Locks:
         request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
         on_event: Callable[[Event], None] | None = None,
         clock: Clock | None = None,
+        **backend_options: object,
     ) -> Self:
         """Return locks where a client that you already have connects to.
 
@@ -93,7 +94,9 @@ class Locks:
         from holdfast import urls  # late: only urls knows the backends
 
         clock = Clock() if clock is None else clock
-        backend = urls.adopt_client(client, flavour="_sync", namespace=namespace, clock=clock)
+        backend = urls.adopt_client(
+            client, flavour="_sync", namespace=namespace, clock=clock, options=backend_options
+        )
         return cls.from_backend(
             backend,
             ttl=ttl,

@@ -8,6 +8,10 @@ from holdfast.model import Renewal
 RENEWALS_PER_TTL = 3
 """Two renewals may go unanswered before trust ends."""
 
+TOGETHER = 0.02
+"""What is due within this part of a ttl is renewed along: ten thousand leases that began one
+after the other are then renewed in a few batches, and not one by one."""
+
 RETRIES_PER_TTL = 12
 """An unanswered renewal is repeated this often within a ttl, at most once in RETRY_AT_MOST."""
 
