@@ -50,12 +50,7 @@ class RedisServer:
         with (self.directory / "log").open("ab") as log:
             # Dies with the thread that started it, also when the run is killed.
             self._process = subprocess.Popen(
-                [
-                    *("setpriv", "--pdeathsig", "KILL", "--", "redis-server"),
-                    *("--port", str(self.port), "--bind", "127.0.0.1"),
-                    *("--dir", str(self.directory), "--save", "", "--appendonly", "no"),
-                    *self.options,
-                ],
+                ["setpriv", "--pdeathsig", "KILL", "--", *self.command()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -63,6 +58,15 @@ class RedisServer:
                 env=self.environment,
             )
         atexit.register(self.stop)
+
+    def command(self) -> list[str]:
+        """Return what is run."""
+        return [
+            "redis-server",
+            *("--port", str(self.port), "--bind", "127.0.0.1"),
+            *("--dir", str(self.directory), "--save", "", "--appendonly", "no"),
+            *self.options,
+        ]
 
     def wait_until_it_answers(self, *, raises: bool = True) -> bool:
         """Return once PING is answered, whatever the answer; false if the server has ended."""

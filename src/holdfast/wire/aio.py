@@ -183,8 +183,18 @@ class Link(asyncio.Protocol):
         forking.leak(self)
 
 
+def kind_of_connection(*, tls: bool, is_socket: bool) -> type:
+    """Return the driver's class."""
+    if is_socket:
+        return driver.UnixDomainSocketConnection
+    return driver.SSLConnection if tls else driver.Connection
+
+
 class Wire:
     """The way to one server."""
+
+    is_sharded = False
+    """Whether names live on several servers, so that one request cannot speak of two."""
 
     def __init__(self, *, kind: type, options: dict[str, Any], clock: Clock, where: str) -> None:
         self.where = where
@@ -245,9 +255,13 @@ class Wire:
             self._link = task.result()
 
     async def _connect(self, left: float) -> Link:
+        return await self._dial({}, left)
+
+    async def _dial(self, address: dict[str, Any], left: float) -> Link:
         connection = self._kind(
             **{
                 **self._options,
+                **address,
                 "socket_timeout": left,
                 "socket_connect_timeout": left,
                 "retry": Retry(NoBackoff(), 0),
@@ -256,6 +270,10 @@ class Wire:
         )
         try:
             await connection.connect()
+            self._greeted(getattr(connection, "handshake_metadata", None))
+        except LockError:
+            await connection.disconnect(nowait=True)
+            raise
         except (RedisError, OSError) as error:
             await connection.disconnect(nowait=True)
             raise refusals.unreachable(error, where=self.where) from error
@@ -270,10 +288,18 @@ class Wire:
         link.take_over(streams[1].transport, streams)
         return link
 
+    def _greeted(self, answer: object) -> None:
+        """Take what the server said of itself, or raise: then it is not connected to."""
+
     # -- listening ---------------------------------------------------------------------
 
     async def subscribe(
-        self, channel: bytes, hear: Callable[[bytes], None], *, deadline: float
+        self,
+        channel: bytes,
+        hear: Callable[[bytes], None],
+        *,
+        deadline: float,
+        kind: type[Ear] | None = None,
     ) -> Ear:
         """Return an ear on the channel, once the server has confirmed it."""
         link = await self._connected(deadline)
@@ -282,7 +308,16 @@ class Wire:
         if isinstance(reply, Refusal):
             del link.ears[channel]
             raise refusals.refused(reply, where=self.where)
-        return Ear(link, channel, clock=self._clock)
+        return (kind or Ear)(link, channel, clock=self._clock)
+
+    async def masters(self, *, deadline: float) -> list[Wire]:
+        """Return the way to each server that holds some of the names: here to this one."""
+        del deadline
+        return [self]
+
+    def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
+        """Return the numbers of the requests that go to each server: here all to one."""
+        return {"": list(range(len(requests)))}
 
     # -- closing -----------------------------------------------------------------------
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import socket
 import ssl
+from typing import TYPE_CHECKING
 
 from holdfast.errors import (
     BackendMisbehaved,
@@ -11,15 +13,21 @@ from holdfast.errors import (
     ConfigurationError,
     LockError,
 )
+from holdfast.scripts import redis_script
 from holdfast.wire.resp import Refusal
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 FORMAT = 1
+SCRIPTS = ("acquire", "beat", "break", "inspect", "permissions", "release", "renew", "withdraw")
 
 # What to do, by the code of the server's error. {where} is the store, {text} its words.
 _CONFIGURATION = {
     "NOAUTH": "{where} asks for a password; give one in the URL (redis://user:password@host)",
     "WRONGPASS": "{where} does not know this user and password; correct them in the URL",
-    "NOPERM": "{where}: {text}. Give the user what the page on Redis lists as the smallest ACL",
+    "DENIED": "{where} is in protected mode and takes connections from its own machine only; "
+    "give it a password, or bind it to the address that you use",
     "READONLY": "{where} is a replica, and locks are kept on its master; give the master's "
     "address, or let Sentinel find it (redis+sentinel://)",
     "MOVED": "{where} is a node of a cluster; use redis+cluster://",
@@ -32,75 +40,74 @@ _OUTAGE = {
     "Give it memory, or delete other data",
     "LOADING": "{where} is still loading its data; try again",
     "BUSY": "{where} is busy with somebody's long script; end it (SCRIPT KILL)",
-    "MISCONF": "{where} cannot save its data and refuses to write ({text}); see its log",
-    "CLUSTERDOWN": "{where} is a node of a cluster that is down ({text}); see CLUSTER INFO",
+    "MISCONF": "{where} cannot save its data and refuses to write; its log says why, "
+    "and often the disk is full",
+    "CLUSTERDOWN": "{where} is a node of a cluster that is down ({text}); see CLUSTER INFO, "
+    "and use redis+cluster://",
     "MASTERDOWN": "{where} is a replica without its master ({text})",
     "TRYAGAIN": "{where}: the slot is being moved; try again",
     "NOREPLICAS": "{where} has not enough replicas to write (min-replicas-to-write); "
     "bring one back, or lower that setting",
     "UNBLOCKED": "{where}: {text}; try again",
 }
+_TOO_OLD = "{where} cannot run Holdfast's scripts: Redis 7.0 or newer, or Valkey, is needed"
+_NOT_REDIS = (
+    "{where} answers, but not as a Redis server does; "
+    "is this the right port, and does it want TLS (rediss://)?"
+)
+_FULL = "max number of clients"
+_NO_DATABASE = "{where}: there is no such database; see /number in the URL"
 
 
 def refused(refusal: Refusal, *, where: str) -> LockError:
     """Return the error behind a reply that says no: the server did nothing."""
     code, text = refusal.code, refusal.text
-    if code in _CONFIGURATION:
-        return ConfigurationError(_CONFIGURATION[code].format(where=where, text=text))
+    mistake = _mistake(code, text)
+    if mistake is not None:
+        return ConfigurationError(mistake.format(where=where, text=text))
     if code in _OUTAGE:
         return BackendUnavailable(_OUTAGE[code].format(where=where, text=text))
-    if code == "HOLDFAST_FORMAT":
-        return ConfigurationError(
-            f"{where}: this name was written by a newer Holdfast (format {text.split()[-1]}, "
-            f"this one knows {FORMAT}); upgrade this program"
+    if _FULL in text:
+        return BackendUnavailable(
+            f"{where} has no room for another connection; raise maxclients, or find who keeps them"
         )
-    if "compiling script" in text or "unknown command" in text.lower():
-        return ConfigurationError(
-            f"{where} cannot run Holdfast's scripts: Redis 7.0 or newer, or Valkey, is needed"
-        )
-    if "max number of clients" in text:
-        return BackendUnavailable(f"{where} has no room for another connection (maxclients)")
     return BackendMisbehaved(f"{where}: {text}")
+
+
+def _mistake(code: str, text: str) -> str | None:
+    """Return the sentence about what somebody has to set right."""
+    if code == "NOPERM" or _IN_SCRIPT.search(text):
+        lacking = _forbidden(text)
+        return f"{{where}}: this user may not {lacking}; `holdfast doctor` names all that it lacks"
+    if code == "HOLDFAST_FORMAT":
+        return (
+            "{where}: this name was written by a newer Holdfast "
+            f"(format {text.partition(' ')[2]}, this one knows {FORMAT}); upgrade this program"
+        )
+    if "compiling script" in text or "unknown command" in text.lower() or code == "NOPROTO":
+        return _TOO_OLD
+    return _CONFIGURATION.get(code)
 
 
 def unreachable(error: BaseException, *, where: str) -> LockError:
     """Return the error behind a connection that could not be made."""
     text = _words(error)
-    if _is_tls(error):
+    if any(isinstance(one, ssl.SSLError) for one in _chain(error)):
         return ConfigurationError(_TLS.format(where=where, text=text))
     code = _CODE.search(text)
     if code is not None:
         return refused(Refusal(text[code.start() :]), where=where)
     lower = text.lower()
+    if _FULL in lower:
+        return refused(Refusal(text), where=where)
     for needle, sentence in _WORDS.items():
         if needle in lower:
             return ConfigurationError(sentence.format(where=where, text=text))
+    for kind, sentence in _REASONS.items():
+        if any(isinstance(one, kind) for one in _chain(error)) or _SAYS[kind] in lower:
+            hint = _other_scheme(where)
+            return BackendUnavailable(sentence.format(where=where, text=text, hint=hint))
     return BackendUnavailable(f"{where} cannot be reached: {text}")
-
-
-_NOT_REDIS = (
-    "{where} answers, but not as a Redis server does; "
-    "is this the right port, and does it want TLS (rediss://)?"
-)
-
-# The driver does not always keep the server's code, but it keeps the words.
-_CODE = re.compile(rf"\b(?:{'|'.join((*_CONFIGURATION, *_OUTAGE))})\b")
-_WORDS = {
-    "without any password configured": "{where} knows no password, but one was given; "
-    "leave it out of the URL",
-    "invalid username-password": _CONFIGURATION["WRONGPASS"],
-    "invalid password": _CONFIGURATION["WRONGPASS"],
-    "authentication required": _CONFIGURATION["NOAUTH"],
-    "hello must be called with": _CONFIGURATION["NOAUTH"],
-    "protocol error": _NOT_REDIS,
-    "no permissions": _CONFIGURATION["NOPERM"],
-    "db index is out of range": "{where}: there is no such database; see /number in the URL",
-    "invalid database": "{where}: there is no such database; see /number in the URL",
-}
-_TLS = (
-    "{where}: no TLS connection could be made ({text}); rediss:// is for servers that speak "
-    "TLS, redis:// for the others, and the certificate must be trusted here"
-)
 
 
 def not_redis(*, where: str) -> LockError:
@@ -108,14 +115,106 @@ def not_redis(*, where: str) -> LockError:
     return ConfigurationError(_NOT_REDIS.format(where=where))
 
 
+# The driver does not always keep the server's code, but it keeps the words.
+_CODE = re.compile(rf"\b(?:{'|'.join((*_CONFIGURATION, *_OUTAGE, 'NOPERM', 'NOPROTO'))})\b")
+_WORDS = {
+    "without any password configured": "{where} knows no password, but one was given; "
+    "leave it out of the URL",
+    "invalid username-password": _CONFIGURATION["WRONGPASS"],
+    "invalid password": _CONFIGURATION["WRONGPASS"],
+    "authentication required": _CONFIGURATION["NOAUTH"],
+    "hello must be called with": _CONFIGURATION["NOAUTH"],
+    "protected mode": _CONFIGURATION["DENIED"],
+    "unknown command": _TOO_OLD,
+    "protocol error": _NOT_REDIS,
+    "db index is out of range": _NO_DATABASE,
+    "invalid database": _NO_DATABASE,
+}
+_TLS = (
+    "{where}: no TLS connection could be made ({text}); rediss:// is for servers that speak "
+    "TLS, redis:// for the others, and the certificate must be trusted here"
+)
+_REASONS: dict[type[BaseException], str] = {
+    socket.gaierror: "{where}: this host name has no address; correct it, or see to the "
+    "name service",
+    FileNotFoundError: "{where}: there is no such socket; start the server, or correct the path",
+    PermissionError: "{where}: this program may not open the socket ({text}); see unixsocketperm",
+    ConnectionRefusedError: "nothing listens at {where}; start the server, or correct the "
+    "host and the port",
+    TimeoutError: "{where} did not answer in time; is the address right, is it a Redis server "
+    "that can be reached from here{hint}?",
+    ConnectionError: "{where} closed the connection before it had answered; is it a Redis "
+    "server{hint}?",
+}
+# What the driver keeps of the reason where it does not keep the error.
+_SAYS: dict[type[BaseException], str] = {
+    socket.gaierror: "name or service not known",
+    FileNotFoundError: "no such file",
+    PermissionError: "permission denied",
+    ConnectionRefusedError: "connection refused",
+    TimeoutError: "timeout",
+    ConnectionError: "connection closed",
+}
+
+# -- no permission ----------------------------------------------------------------------
+
+_IN_SCRIPT = re.compile(r"user executing the script can't|ACL failure in script")
+_NAMED = re.compile(r"run the '([^']+)' command")
+_PLACE = re.compile(r"script: (?P<sha>[0-9a-f]{40}), on @user_script:(?P<line>\d+)")
+_CALLED = re.compile(r"call\('(\w+)'")
+
+
+def _forbidden(text: str) -> str:
+    named = _NAMED.search(text)
+    lower = text.lower()
+    if named is None and "channel" in lower:
+        return "use our channels: it needs &<namespace>:inbox:*, by default &holdfast:inbox:*"
+    if named is None and re.search(r"\bkeys?\b", lower):
+        return "use our keys: it needs ~<namespace>:*, by default ~holdfast:*"
+    command = named[1] if named else _command_at(text)
+    if command is None:
+        return "do this ({text})"
+    return f"run {command.upper()}: it needs +{command.lower()}"
+
+
+def _command_at(text: str) -> str | None:
+    """Return the command in the line of our script that the server's words point to.
+
+    Redis 7.0 does not name what a script may not run, only where it stands.
+    """
+    place = _PLACE.search(text)
+    if place is None:
+        return None
+    for script in map(redis_script, SCRIPTS):
+        if script.sha.decode() == place["sha"]:
+            lines = script.source.decode().splitlines()[: int(place["line"])]
+            called = _CALLED.findall("\n".join(lines))
+            return called[-1] if called else None
+    return None
+
+
+def _other_scheme(where: str) -> str:
+    """Return the question whether TLS is what the two do not agree about."""
+    scheme = where.partition("://")[0]
+    if "rediss" in scheme:
+        return f", and does it speak TLS (if not, {scheme.replace('rediss', 'redis')}://)"
+    if "redis" in scheme:
+        return f", and does it want TLS (then {scheme.replace('redis', 'rediss')}://)"
+    return ""
+
+
+# -- looking behind an error ---------------------------------------------------------------
+
+
 def _words(error: BaseException) -> str:
     words = " ".join(str(one) for one in (error.args or (error,)))
     return words or type(error).__name__
 
 
-def _is_tls(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, ssl.SSLError):
-            return True
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield the error and what stands behind it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
         error = error.__cause__ or error.__context__
-    return False

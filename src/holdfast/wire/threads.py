@@ -7,6 +7,7 @@ connection, whose next reply would belong to somebody who no longer listens.
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import ssl
@@ -19,7 +20,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from holdfast.errors import BackendUnavailable, OutcomeUnknown
+from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.wire import refusals
 from holdfast.wire.resp import Incomplete, NotRedis, Parser, Push, Refusal, Reply, packed
 
@@ -106,13 +107,28 @@ class Link:
         pending = getattr(self._sock, "pending", None)
         return pending is not None and pending() > 0
 
+    def shut(self) -> None:
+        """Let whoever reads it see the end; it is still the reader's to close."""
+        with contextlib.suppress(OSError):  # it has ended already
+            self._sock.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Let go of the socket."""
         self._sock.close()
 
 
+def kind_of_connection(*, tls: bool, is_socket: bool) -> type:
+    """Return the driver's class."""
+    if is_socket:
+        return driver.UnixDomainSocketConnection
+    return driver.SSLConnection if tls else driver.Connection
+
+
 class Wire:
     """The way to one server."""
+
+    is_sharded = False
+    """Whether names live on several servers, so that one request cannot speak of two."""
 
     def __init__(self, *, kind: type, options: dict[str, Any], clock: Clock, where: str) -> None:
         self.where = where
@@ -194,12 +210,17 @@ class Wire:
             link.close()
 
     def _connect(self, deadline: float) -> Link:
+        return self._dial({}, deadline)
+
+    def _dial(self, address: dict[str, Any], deadline: float) -> Link:
+        generation = self._generation
         left = deadline - self._clock.now()
         if left <= 0:
             raise BackendUnavailable(f"{self.where}: there was no time left to connect")
         connection = self._kind(
             **{
                 **self._options,
+                **address,
                 "socket_timeout": left,
                 "socket_connect_timeout": left,
                 "retry": Retry(NoBackoff(), 0),
@@ -208,6 +229,10 @@ class Wire:
         )
         try:
             connection.connect()
+            self._greeted(getattr(connection, "handshake_metadata", None))
+        except LockError:
+            connection.disconnect()
+            raise
         except (RedisError, OSError) as error:
             connection.disconnect()
             raise refusals.unreachable(error, where=self.where) from error
@@ -217,11 +242,21 @@ class Wire:
             raise refusals.not_redis(where=self.where) from error
         # From here on the socket is ours, and the driver's object an empty shell.
         sock, connection._sock = connection._sock, None  # noqa: SLF001
-        return Link(sock, self._clock, self._generation)
+        return Link(sock, self._clock, generation)
+
+    def _greeted(self, answer: object) -> None:
+        """Take what the server said of itself, or raise: then it is not connected to."""
 
     # -- listening ---------------------------------------------------------------------
 
-    def subscribe(self, channel: bytes, hear: Callable[[bytes], None], *, deadline: float) -> Ear:
+    def subscribe(
+        self,
+        channel: bytes,
+        hear: Callable[[bytes], None],
+        *,
+        deadline: float,
+        kind: type[Ear] | None = None,
+    ) -> Ear:
         """Return an ear on the channel, once the server has confirmed it."""
         link = self._connect(deadline)
         try:
@@ -233,7 +268,16 @@ class Wire:
         if isinstance(reply, Refusal):
             link.close()
             raise refusals.refused(reply, where=self.where)
-        return Ear(link, hear, clock=self._clock)
+        return (kind or Ear)(link, hear, clock=self._clock)
+
+    def masters(self, *, deadline: float) -> list[Wire]:
+        """Return the way to each server that holds some of the names: here to this one."""
+        del deadline
+        return [self]
+
+    def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
+        """Return the numbers of the requests that go to each server: here all to one."""
+        return {"": list(range(len(requests)))}
 
     # -- closing -----------------------------------------------------------------------
 
@@ -255,6 +299,7 @@ class Ear:
 
     def __init__(self, link: Link, hear: Callable[[bytes], None], *, clock: Clock) -> None:
         self._link = link
+        self.generation = link.generation
         self._hear = hear
         self._clock = clock
         self._awake, self._kick = socket.socketpair()
@@ -307,6 +352,10 @@ class Ear:
         except OSError:
             # Full: it is kicked already. Closed: there is nobody to kick.
             return
+
+    def shut(self) -> None:
+        """Let `listen` find the link broken."""
+        self._link.shut()
 
     def close(self) -> None:
         """Hear no more."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.model import Claim
 
 KEYS = ("door", "ends", "line", "gone", "kin")
+VERBS = ("acquire", "renew", "release", "withdraw", "break", "inspect", "beat")
 SECOND = 1_000_000
 
 RENEWALS = {0: Renewal.LOST, 1: Renewal.RENEWED, 2: Renewal.BROKEN}
@@ -112,6 +113,12 @@ def beat(names: Sequence[tuple[bytes, str]], inbox: str) -> bytes:
 def load(verb: str) -> bytes:
     """Return the request that lets the server know the script of a verb."""
     return packed(b"SCRIPT", b"LOAD", redis_script(verb).source)
+
+
+def load_for(request: bytes) -> bytes:
+    """Return the request that lets the server know the script which this one calls."""
+    sha = request.split(b"\r\n", 5)[4]
+    return load(next(verb for verb in VERBS if redis_script(verb).sha == sha))
 
 
 def _called(verb: str, keys: bytes, arguments: Sequence[bytes], *, names: int = 1) -> bytes:

@@ -217,7 +217,8 @@ local function drop(place)
 end
 
 local function ring(client, message)
-  call('PUBLISH', string.match(DOOR, '^[^{]*') .. 'inbox:' .. client.inbox, message)
+  -- A hint: who may not publish must not die in the middle of a verb.
+  redis.pcall('PUBLISH', string.match(DOOR, '^[^{]*') .. 'inbox:' .. client.inbox, message)
 end
 
 -- Its window ran out unanswered: the client is dead or frozen, and so are all its claims

@@ -1,22 +1,25 @@
-"""The verbs on one Redis server, or on one that took its place."""
+"""The verbs on Redis: one server, whichever one Sentinel calls the master, or a cluster."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+from holdfast._async.backends.redis.diagnosis import diagnosed
 from holdfast._async.backends.redis.inbox import AsyncInbox
+from holdfast._async.backends.redis.opening import AnyWire, wire_of_client, wire_to_url
 from holdfast.core.door import another_capacity
 from holdfast.core.naming import checked_namespace
-from holdfast.model import Capabilities, Finding, Grant, Held, Inspection, Renewal, TokenQuality
+from holdfast.errors import LockError
+from holdfast.model import Capabilities, Grant, Held, Inspection, Renewal, TokenQuality
 from holdfast.runtime import forking
 from holdfast.wire import refusals, verbs
-from holdfast.wire.aio import Wire
+from holdfast.wire.confirming import checked_durability, confirmation, unconfirmed
 from holdfast.wire.resp import Refusal, Reply, packed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
-    from holdfast.model import Claim, Holder
+    from holdfast.model import Claim, Finding, Holder
     from holdfast.runtime.clock import Clock
 
 RUNG = float("inf")
@@ -44,6 +47,10 @@ class AsyncRedisBackend:
             "username",
             "password",
             "credential_provider",
+            "db",
+            "durability",
+            "sentinel_username",
+            "sentinel_password",
             "ssl_ca_certs",
             "ssl_ca_path",
             "ssl_certfile",
@@ -59,15 +66,49 @@ class AsyncRedisBackend:
         location: str,
         clock: Clock,
         namespace: str = "holdfast",
+        durability: str | None = None,
         **options: object,
     ) -> None:
-        wire = Wire.from_url(url, options=options, clock=clock, where=location)
-        self._set_up(wire, clock=clock, namespace=namespace)
+        def connect() -> AnyWire:
+            return wire_to_url(url, where=location, options=options, clock=clock)
 
-    def _set_up(self, wire: Wire, *, clock: Clock, namespace: str) -> None:
+        self._set_up(connect, clock=clock, namespace=namespace, durability=durability)
+
+    @classmethod
+    def from_client(
+        cls,
+        client: object,
+        *,
+        clock: Clock,
+        namespace: str = "holdfast",
+        durability: str | None = None,
+    ) -> Self:
+        """Return locks where a client of redis-py or valkey-py connects to.
+
+        Only its settings are read: it is never closed, and its connections are not used.
+        """
+        self = cls.__new__(cls)
+
+        def connect() -> AnyWire:
+            return wire_of_client(client, clock=clock)
+
+        self._set_up(connect, clock=clock, namespace=namespace, durability=durability)
+        return self
+
+    def _set_up(
+        self,
+        connect: Callable[[], AnyWire],
+        *,
+        clock: Clock,
+        namespace: str,
+        durability: str | None,
+    ) -> None:
+        self._durability = checked_durability(durability)
+        self._wire = wire = connect()
+        # What waits for a confirmation stands in the way of all that comes behind it.
+        self._slow_wire = wire if self._durability is None else connect()
         self.location = wire.where
         self._clock = clock
-        self._wire = wire
         self._keys = verbs.Keys(checked_namespace(namespace))
         self._inbox = AsyncInbox(wire, self._keys, clock)
         forking.forget_in_child(self)
@@ -76,7 +117,15 @@ class AsyncRedisBackend:
         """See the protocol."""
         inbox = self._inbox.name if claim.queues else ""
         request = verbs.acquire(self._keys.of(claim.name), claim, inbox)
-        reply = await self._call("acquire", request, deadline=deadline)
+        if self._durability is None:
+            reply = await self._call("acquire", request, deadline=deadline)
+        else:
+            [(reply, unproven)] = await self._call_durably("acquire", [request], deadline=deadline)
+            if isinstance(reply, LockError):
+                raise reply
+            if self._accepted(reply).__class__ is int and unproven is not None:
+                # Not known to last: whoever asks tries again, or gives it back.
+                raise unproven
         if reply.__class__ is int:
             self._inbox.forget(claim.id)
             return Grant(claim, reply, claim.ttl)
@@ -91,17 +140,22 @@ class AsyncRedisBackend:
 
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
+        if self._wire.is_sharded:
+            # Whoever asks trusts no answer that it gets at the deadline. So a node that does
+            # not answer is given up half-way, while the answers of the others still count.
+            deadline = (self._clock.now() + deadline) / 2
         outcomes: list[Renewal] = []
         for i in range(0, len(grants), TOGETHER):
             requests = [
                 verbs.renew(self._keys.of(grant.claim.name), grant.claim)
                 for grant in grants[i : i + TOGETHER]
             ]
+            if self._durability is not None:
+                pairs = await self._call_durably("renew", requests, deadline=deadline)
+                outcomes += [_durable_renewal(reply, unproven) for reply, unproven in pairs]
+                continue
             replies = await self._call_all("renew", requests, deadline=deadline)
-            outcomes += [
-                verbs.RENEWALS[reply] if isinstance(reply, int) else Renewal.UNKNOWN
-                for reply in replies
-            ]
+            outcomes += [_renewal(reply) for reply in replies]
         return outcomes
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
@@ -120,6 +174,10 @@ class AsyncRedisBackend:
         """See the protocol."""
         await self._inbox.wait(claim, deadline=deadline)
 
+    def rouse(self, claim: Claim) -> None:
+        """See the protocol."""
+        self._inbox.rouse(claim.id)
+
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""
         first, after = await self._page(name, b"0", deadline)
@@ -134,13 +192,15 @@ class AsyncRedisBackend:
         patience = deadline - self._clock.now()
         pattern = self._keys.doors(prefix)
         doors: set[bytes] = set()
-        cursor = b"0"
-        while True:
-            request = packed(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"1000")
-            cursor, found = await self._ask(request, deadline=self._clock.now() + patience)
-            doors.update(found)
-            if cursor == b"0":
-                break
+        for master in await self._wire.masters(deadline=deadline):
+            cursor = b"0"
+            while True:
+                request = packed(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"1000")
+                reply = await master.ask(request, deadline=self._clock.now() + patience)
+                cursor, found = self._accepted(reply)
+                doors.update(found)
+                if cursor == b"0":
+                    break
         for name in sorted((self._keys.name_of(door) for door in doors), key=str.encode):
             one = await self.inspect(name, deadline=self._clock.now() + patience)
             if one.holders or one.line:
@@ -159,8 +219,10 @@ class AsyncRedisBackend:
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""
-        await self._ask(packed(b"PING"), deadline=deadline)
-        return (Finding("ok", "server", f"{self.location} answers"),)
+        namespace = self._keys.namespace
+        masters = await self._wire.masters(deadline=deadline)
+        found = [await diagnosed(one, namespace=namespace, deadline=deadline) for one in masters]
+        return [finding for one in found for finding in one]
 
     async def disown(self, client: str, *, deadline: float) -> None:
         """See the protocol; here what is held ends by its ttl in any case."""
@@ -169,11 +231,13 @@ class AsyncRedisBackend:
     async def aclose(self) -> None:
         """See the protocol."""
         await self._inbox.stop()
-        await self._wire.close()
+        for wire in {self._wire, self._slow_wire}:
+            await wire.close()
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""
-        self._wire.after_fork_in_child()
+        for wire in {self._wire, self._slow_wire}:
+            wire.after_fork_in_child()
         self._inbox.after_fork_in_child()
 
     # -- asking ------------------------------------------------------------------------
@@ -211,8 +275,37 @@ class AsyncRedisBackend:
                 replies[i] = reply
         return replies
 
+    async def _call_durably(
+        self, verb: str, requests: Sequence[bytes], *, deadline: float
+    ) -> list[tuple[Reply, LockError | None]]:
+        """Return what a script answers to each, and why it may not last, if so."""
+        assert self._durability is not None  # noqa: S101 - or it would not be called
+        durability, left = self._durability, deadline - self._clock.now()
+        proof = confirmation(durability, left=left)
+        both = [part for one in requests for part in (one, proof)]
+        replies = await self._slow_wire.ask_all(both, deadline=deadline)
+        if any(isinstance(one, Refusal) and one.code == "NOSCRIPT" for one in replies):
+            await self._ask(verbs.load(verb), deadline=deadline)
+            replies = await self._slow_wire.ask_all(both, deadline=deadline)
+        return [
+            (reply, unconfirmed(proven, durability, where=self.location))
+            for reply, proven in zip(replies[::2], replies[1::2], strict=True)
+        ]
+
     async def _ask(self, request: bytes, *, deadline: float) -> Reply:
-        reply = await self._wire.ask(request, deadline=deadline)
+        return self._accepted(await self._wire.ask(request, deadline=deadline))
+
+    def _accepted(self, reply: Reply) -> Reply:
         if isinstance(reply, Refusal):
             raise refusals.refused(reply, where=self.location)
         return reply
+
+
+def _renewal(reply: Reply) -> Renewal:
+    return verbs.RENEWALS[reply] if isinstance(reply, int) else Renewal.UNKNOWN
+
+
+def _durable_renewal(reply: Reply, unproven: LockError | None) -> Renewal:
+    outcome = _renewal(reply)
+    # The old promise was proven; a new one that is not proves nothing.
+    return Renewal.UNKNOWN if outcome is Renewal.RENEWED and unproven is not None else outcome

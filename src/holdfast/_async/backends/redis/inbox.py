@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast._async.wakeups import AsyncWakeups
@@ -21,9 +22,10 @@ from holdfast.runtime import aio as runtime
 from holdfast.wire import verbs
 
 if TYPE_CHECKING:
+    from holdfast._async.backends.redis.opening import AnyWire
     from holdfast.model import Claim
     from holdfast.runtime.clock import Clock
-    from holdfast.wire.aio import Ear, Wire
+    from holdfast.wire.aio import Ear
 
 BEAT = 2.0
 """How often waiting clients say that they live; the scripts have patience for three."""
@@ -43,6 +45,10 @@ IDLE = 30.0
 NEVER = float("inf")
 
 
+Beaten = tuple[tuple[str, str], bytes]
+"""A name and the client that waits for it, and the name's keys."""
+
+
 @dataclass(slots=True)
 class Waiting:
     """A claim that stands in line; `epoch` is what the store knew its client by."""
@@ -55,7 +61,7 @@ class Waiting:
 class AsyncInbox:
     """Rings the claims that should ask again."""
 
-    def __init__(self, wire: Wire, keys: verbs.Keys, clock: Clock) -> None:
+    def __init__(self, wire: AnyWire, keys: verbs.Keys, clock: Clock) -> None:
         self._wire = wire
         self._keys = keys
         self._clock = clock
@@ -67,6 +73,7 @@ class AsyncInbox:
         self._beat_at = NEVER
         self._ear: Ear | None = None
         self._task: runtime.Task | None = None
+        self._beating: dict[str, runtime.Task] = {}
         self._stopping: runtime.Event | None = None
         self._refused: ConfigurationError | None = None
 
@@ -107,6 +114,10 @@ class AsyncInbox:
         if self._refused is not None:
             raise self._refused
 
+    def rouse(self, claim_id: str) -> None:
+        """Let a waiting claim ask again."""
+        self._wakeups.ring(claim_id)
+
     async def stop(self) -> None:
         """Hear no more."""
         with self._state:
@@ -116,8 +127,9 @@ class AsyncInbox:
             stopping.set()
         if ear is not None:
             ear.kick()
-        if task is not None:
-            await task.join()
+        for one in (task, *self._beating.values()):
+            if one is not None:
+                await one.join()
 
     def after_fork_in_child(self) -> None:
         """Start anew: nothing of the parent's waits here."""
@@ -186,31 +198,47 @@ class AsyncInbox:
             }
             self._beat_at = self._clock.now() + BEAT if names else NEVER
         pairs = list(names.items())
-        groups = [pairs[i : i + AT_ONCE] for i in range(0, len(pairs), AT_ONCE)]
+        # Names on several servers cannot be spoken of in one request.
+        size = 1 if self._wire.is_sharded else AT_ONCE
+        groups = [pairs[i : i + size] for i in range(0, len(pairs), size)]
         requests = [
             verbs.beat([(keys, client) for (_, client), keys in group], self.name)
             for group in groups
         ]
+        if not self._wire.is_sharded:
+            await self._say(groups, requests)
+            return
+        for server, numbers in self._wire.parts(requests).items():
+            # Each server by itself: one that is slow to answer delays nobody else's.
+            beating = self._beating.get(server)
+            if beating is None or not beating.is_alive():
+                part = [groups[i] for i in numbers], [requests[i] for i in numbers]
+                self._beating[server] = runtime.spawn(
+                    partial(self._say, *part), name="holdfast-beat"
+                )
+
+    async def _say(self, groups: list[list[Beaten]], requests: list[bytes]) -> None:
         if not requests:
             return
         try:
             deadline = self._clock.now() + REQUEST
             replies = await self._wire.ask_all(requests, deadline=deadline)
         except LockError as error:
-            _log.debug("heartbeat not sent: %s", error)
-            self._ring_all()
-            return
-        for group, request, reply in zip(groups, requests, replies, strict=True):
-            del request
-            if not isinstance(reply, list):
-                _log.debug("heartbeat not answered: %s", reply)
-                if not isinstance(reply, LockError):
-                    # Refused: most likely the server has lost its scripts.
-                    await self._load()
-                self._ring_all()
-                return
-            for (key, _), beat in zip(group, verbs.beats(reply), strict=True):
-                self._learn(key, beat)
+            replies = [error] * len(requests)
+        is_loaded = False
+        for group, reply in zip(groups, replies, strict=True):
+            if isinstance(reply, list):
+                for (key, _), beat in zip(group, verbs.beats(reply), strict=True):
+                    self._learn(key, beat)
+                continue
+            _log.debug("heartbeat not answered: %s", reply)
+            if not isinstance(reply, LockError) and not is_loaded:
+                # Refused: most likely the server has lost its scripts.
+                await self._load()
+                is_loaded = True
+            self._ring_those({key for key, _ in group})
+        if self._wire.is_sharded and (ear := self._ear) is not None:
+            ear.kick()  # it listens meanwhile, and the next heartbeat may be due sooner now
 
     async def _load(self) -> None:
         try:
@@ -257,6 +285,16 @@ class AsyncInbox:
                     del self._early[next(iter(self._early))]
                 return
         self._wakeups.ring(claim_id)
+
+    def _ring_those(self, keys: set[tuple[str, str]]) -> None:
+        with self._state:
+            found = [
+                claim_id
+                for claim_id, one in self._waiting.items()
+                if (one.claim.name, one.claim.client) in keys
+            ]
+        for claim_id in found:
+            self._wakeups.ring(claim_id)
 
     def _ring_all(self) -> None:
         with self._state:

@@ -1,0 +1,18 @@
+"""The way to a cluster: each name's requests go to the node that serves its slot.
+
+A request follows where a node points (MOVED, ASK), and asks again, with growing pauses and
+within its deadline, what was refused for the moment (CLUSTERDOWN, TRYAGAIN) or could not be
+sent. A request whose reply was lost is not repeated here; see `topology`. Replicas are never
+asked for a name, only, like any node, for the map of slots.
+
+While a slot is on its way from one node to another, neither has all keys of a name (most
+names have some that do not exist), so the nodes refuse (TRYAGAIN) whatever is asked of it:
+held leases live on if the slot arrives before their time is up, which mostly takes
+milliseconds. A node's clock judges the leases it serves: where a slot moves, by failover or
+by resharding, the difference of the clocks counts against the lease, or for it.
+
+Messages reach every node over the cluster's bus, so one subscription, to any node, hears all
+of them. It is given up when that node does not answer.
+
+`aio` and `threads` are a hand-written pair.
+"""

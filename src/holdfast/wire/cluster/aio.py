@@ -1,0 +1,288 @@
+"""The way to a cluster, asyncio flavour; `threads` is its pair."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.backoff import delay
+from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.wire.aio import Ear, Link, Wire
+from holdfast.wire.resp import Refusal, Reply, packed
+from holdfast.wire.topology import (
+    FIRST_PAUSE,
+    FRESH,
+    LONGEST_PAUSE,
+    SLOT_MAP,
+    Address,
+    Errand,
+    SlotMap,
+    attempt_until,
+    by_node,
+    candidates,
+    errands_of,
+    is_passing,
+    learn,
+    not_a_map,
+    slot_map,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.runtime.clock import Clock
+    from holdfast.wire.places import Place
+
+
+class Cluster:
+    """The way to all nodes of a cluster."""
+
+    is_sharded = True
+
+    def __init__(self, place: Place, *, kind: type, options: dict[str, Any], clock: Clock) -> None:
+        self.where = place.where
+        self._place = place
+        self._options = options
+        self._kind = kind
+        self._clock = clock
+        self._wires: dict[Address, Wire] = {}
+        self._slots: SlotMap | None = None
+        self._looked_at = 0.0
+        self._looking: asyncio.Task[SlotMap] | None = None
+        self._is_doubtful = True
+        self._suspects: set[Address] = set()
+
+    # -- asking ------------------------------------------------------------------------
+
+    async def ask(self, request: bytes, *, deadline: float) -> Reply:
+        """Return the reply to one command; see Wire."""
+        errand = Errand.for_request(request)
+        if not self._is_doubtful and self._slots is not None and errand.slot is not None:
+            # The usual case: the map is right, and one command is all there is to send.
+            node = self._slots.owners[errand.slot]
+            if node is not None:
+                try:
+                    reply = await self._wire(node).ask(request, deadline=deadline)
+                except OutcomeUnknown:
+                    self._suspect(node)
+                    raise
+                except BackendUnavailable:
+                    self._suspect(node)
+                else:
+                    if reply.__class__ is not Refusal:
+                        return reply
+                    errand.hear([reply], asked=node, remap=self._place.remap)
+        if not errand.is_over:
+            await self._run([errand], deadline)
+        if isinstance(errand.outcome, LockError):
+            raise errand.outcome
+        return errand.outcome
+
+    async def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
+        """Return the replies to several commands, each node's sent together.
+
+        No node waits for another's answers. An error stands in place of a missing one.
+        """
+        errands = errands_of(requests)
+        groups = by_node(errands, await self._known_map(deadline))
+        await asyncio.gather(*(self._run(group, deadline) for group in groups.values()))
+        return [outcome for one in errands for outcome in one.outcomes()]
+
+    def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
+        """Return the numbers of the requests that go to each node, as far as is known."""
+        parts: dict[str, list[int]] = {}
+        for i, request in enumerate(requests):
+            [node] = by_node([Errand.for_request(request)], self._slots)
+            parts.setdefault(str(node), []).append(i)
+        return parts
+
+    async def _run(self, errands: list[Errand], deadline: float) -> None:
+        """See the errands through, or until the deadline."""
+        attempt = 0
+        while True:
+            try:
+                slots = await self._map(deadline)
+            except LockError as error:
+                for one in errands:
+                    one.fail(error)
+            else:
+                for node, group in by_node(errands, slots).items():
+                    await self._send(node, group, deadline)
+                learn(errands, slots)
+            errands = [one for one in errands if not one.is_over]
+            if not errands:
+                return
+            if any(one.must_pause for one in errands):
+                jitter = self._clock.jitter()
+                pause = delay(attempt, jitter=jitter, first=FIRST_PAUSE, most=LONGEST_PAUSE)
+                attempt += 1
+                if self._clock.now() + pause >= deadline:
+                    for one in errands:
+                        one.give_up(where=self.where)
+                    return
+                await asyncio.sleep(pause)
+
+    async def _send(self, node: Address | None, errands: list[Errand], deadline: float) -> None:
+        requests = [part for one in errands for part in one.requests()]
+        try:
+            if node is None:
+                raise BackendUnavailable(f"{self.where}: no node serves the slot at the moment")
+            replies = await self._wire(node).ask_all(requests, deadline=deadline)
+        except LockError as error:
+            self._suspect(node)
+            for one in errands:
+                one.fail(error)
+            return
+        for one in errands:
+            size = len(one.requests())
+            own, replies = replies[:size], replies[size:]
+            if one.hear(own, asked=node, remap=self._place.remap):
+                self._suspect(node)
+
+    def _suspect(self, node: Address | None) -> None:
+        self._is_doubtful = True
+        if node is not None:
+            self._suspects.add(node)
+
+    def _wire(self, node: Address) -> Wire:
+        wire = self._wires.get(node)
+        if wire is None:
+            wire = self._wires[node] = Wire(
+                kind=self._kind,
+                options={**self._options, "host": node.host, "port": node.port},
+                clock=self._clock,
+                where=f"{self.where} (node {node})",
+            )
+        return wire
+
+    # -- the map -----------------------------------------------------------------------
+
+    async def masters(self, *, deadline: float) -> list[Wire]:
+        """Return the way to each node that serves slots, by a map that is asked for now."""
+        self._is_doubtful, self._looked_at = True, 0.0
+        return [self._wire(one) for one in (await self._map(deadline)).masters]
+
+    async def _known_map(self, deadline: float) -> SlotMap | None:
+        try:
+            return await self._map(deadline)
+        except LockError:
+            return self._slots  # those who need it will hear what is wrong
+
+    async def _map(self, deadline: float) -> SlotMap:
+        """Return the map, asked for anew if a node did not answer since."""
+        now = self._clock.now()
+        if self._slots is not None and (not self._is_doubtful or now - self._looked_at < FRESH):
+            return self._slots
+        # All who need it meanwhile wait for the same answer; none of them can cancel it.
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().create_task(self._look(deadline))
+            self._looking.add_done_callback(self._looked)
+        try:
+            async with asyncio.timeout(max(0.0, deadline - now)):
+                return await asyncio.shield(self._looking)
+        except TimeoutError:
+            raise BackendUnavailable(f"{self.where}: no node tells the map in time") from None
+
+    def _looked(self, task: asyncio.Task[SlotMap]) -> None:
+        self._looking = None
+        if not task.cancelled():
+            task.exception()  # whoever waited for it has heard it
+
+    async def _look(self, deadline: float) -> SlotMap:
+        failure: LockError = BackendUnavailable(f"{self.where} names no node")
+        for node in self._candidates():
+            try:
+                until = attempt_until(now=self._clock.now(), deadline=deadline)
+                reply = await self._wire(node).ask(SLOT_MAP, deadline=until)
+            except (BackendUnavailable, OutcomeUnknown) as error:
+                failure = error
+                continue
+            if isinstance(reply, Refusal):
+                failure = not_a_map(reply, where=self.where)
+                if is_passing(reply):
+                    continue
+                raise failure
+            self._looked_at = self._clock.now()
+            self._is_doubtful = False
+            self._suspects.clear()
+            self._slots = slot_map(reply, told_by=node, remap=self._place.remap)
+            await self._forget_strangers(self._slots)
+            return self._slots
+        if isinstance(failure, OutcomeUnknown):
+            raise BackendUnavailable(f"{self.where}: no node tells the map") from failure
+        raise failure
+
+    def _candidates(self) -> list[Address]:
+        jitter = self._clock.jitter()
+        return candidates(
+            self._slots, seeds=self._place.addresses, suspects=self._suspects, start=jitter
+        )
+
+    async def _forget_strangers(self, slots: SlotMap) -> None:
+        for node in set(self._wires) - slots.nodes - set(self._place.addresses):
+            await self._wires.pop(node).close()
+
+    # -- listening ---------------------------------------------------------------------
+
+    async def subscribe(
+        self, channel: bytes, hear: Callable[[bytes], None], *, deadline: float
+    ) -> Ear:
+        """Return an ear on the channel at any node: messages reach them all."""
+        await self._map(deadline)
+        failure: LockError | None = None
+        for node in self._candidates():
+            until = attempt_until(now=self._clock.now(), deadline=deadline)
+            try:
+                return await self._wire(node).subscribe(
+                    channel, hear, deadline=until, kind=ClusterEar
+                )
+            except (BackendUnavailable, OutcomeUnknown) as error:
+                self._suspect(node)
+                failure = error
+        raise failure or BackendUnavailable(f"{self.where} names no node")
+
+    # -- closing -----------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Close the connections to all nodes."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+        for wire in self._wires.values():
+            await wire.close()
+
+    def after_fork_in_child(self) -> None:
+        """Leave the parent's connections alone."""
+        for wire in self._wires.values():
+            wire.after_fork_in_child()
+        self._looking = None
+
+
+PING_EVERY = 1.0
+PING_PATIENCE = 2.0
+
+
+class ClusterEar(Ear):
+    """Hears one channel, and notices when the node falls silent.
+
+    The node may serve none of our names: then no request of ours would notice it.
+    """
+
+    def __init__(self, link: Link, channel: bytes, *, clock: Clock) -> None:
+        super().__init__(link, channel, clock=clock)
+        self._asked_at = -PING_EVERY
+
+    async def listen(self, *, until: float) -> bool:
+        """Return then, or when kicked; false once the node is gone."""
+        now = asyncio.get_running_loop().time()
+        if self._link.is_open and now - self._asked_at >= PING_EVERY:
+            self._asked_at = now
+            # Unanswered in time, it breaks the link.
+            reply = self._link.send(packed(b"PING"), deadline=now + PING_PATIENCE)
+            reply.add_done_callback(_heard)
+        return await super().listen(until=until)
+
+
+def _heard(reply: asyncio.Future[Reply]) -> None:
+    if not reply.cancelled():
+        reply.exception()  # nobody waits for it

@@ -1,0 +1,293 @@
+"""The way to a cluster, sync flavour; `aio` is its pair."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from holdfast.core.backoff import delay
+from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.wire.resp import Refusal, Reply, packed
+from holdfast.wire.threads import Ear, Link, Wire
+from holdfast.wire.topology import (
+    FIRST_PAUSE,
+    FRESH,
+    LONGEST_PAUSE,
+    SLOT_MAP,
+    Address,
+    Errand,
+    SlotMap,
+    attempt_until,
+    by_node,
+    candidates,
+    errands_of,
+    is_passing,
+    learn,
+    not_a_map,
+    slot_map,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.runtime.clock import Clock
+    from holdfast.wire.places import Place
+
+
+class Cluster:
+    """The way to all nodes of a cluster."""
+
+    is_sharded = True
+
+    def __init__(self, place: Place, *, kind: type, options: dict[str, Any], clock: Clock) -> None:
+        self.where = place.where
+        self._place = place
+        self._options = options
+        self._kind = kind
+        self._clock = clock
+        self._wires: dict[Address, Wire] = {}
+        self._slots: SlotMap | None = None
+        self._looked_at = 0.0
+        self._looking = threading.Lock()
+        self._is_doubtful = True
+        self._suspects: set[Address] = set()
+
+    # -- asking ------------------------------------------------------------------------
+
+    def ask(self, request: bytes, *, deadline: float) -> Reply:
+        """Return the reply to one command; see Wire."""
+        errand = Errand.for_request(request)
+        if not self._is_doubtful and self._slots is not None and errand.slot is not None:
+            # The usual case: the map is right, and one command is all there is to send.
+            node = self._slots.owners[errand.slot]
+            if node is not None:
+                try:
+                    reply = self._wire(node).ask(request, deadline=deadline)
+                except OutcomeUnknown:
+                    self._suspect(node)
+                    raise
+                except BackendUnavailable:
+                    self._suspect(node)
+                else:
+                    if reply.__class__ is not Refusal:
+                        return reply
+                    errand.hear([reply], asked=node, remap=self._place.remap)
+        if not errand.is_over:
+            self._run([errand], deadline)
+        if isinstance(errand.outcome, LockError):
+            raise errand.outcome
+        return errand.outcome
+
+    def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
+        """Return the replies to several commands, each node's sent together.
+
+        No node waits for another's answers. An error stands in place of a missing one.
+        """
+        if not requests:
+            return []
+        errands = errands_of(requests)
+        first, *others = by_node(errands, self._known_map(deadline)).values()
+        threads = [
+            threading.Thread(target=self._run, args=(group, deadline), daemon=True)
+            for group in others
+        ]
+        for thread in threads:
+            thread.start()
+        self._run(first, deadline)
+        for thread in threads:
+            thread.join()
+        return [outcome for one in errands for outcome in one.outcomes()]
+
+    def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
+        """Return the numbers of the requests that go to each node, as far as is known."""
+        parts: dict[str, list[int]] = {}
+        for i, request in enumerate(requests):
+            [node] = by_node([Errand.for_request(request)], self._slots)
+            parts.setdefault(str(node), []).append(i)
+        return parts
+
+    def _run(self, errands: list[Errand], deadline: float) -> None:
+        """See the errands through, or until the deadline."""
+        attempt = 0
+        while True:
+            try:
+                slots = self._map(deadline)
+            except LockError as error:
+                for one in errands:
+                    one.fail(error)
+            else:
+                for node, group in by_node(errands, slots).items():
+                    self._send(node, group, deadline)
+                learn(errands, slots)
+            errands = [one for one in errands if not one.is_over]
+            if not errands:
+                return
+            if any(one.must_pause for one in errands):
+                jitter = self._clock.jitter()
+                pause = delay(attempt, jitter=jitter, first=FIRST_PAUSE, most=LONGEST_PAUSE)
+                attempt += 1
+                if self._clock.now() + pause >= deadline:
+                    for one in errands:
+                        one.give_up(where=self.where)
+                    return
+                time.sleep(pause)
+
+    def _send(self, node: Address | None, errands: list[Errand], deadline: float) -> None:
+        requests = [part for one in errands for part in one.requests()]
+        try:
+            if node is None:
+                raise BackendUnavailable(f"{self.where}: no node serves the slot at the moment")
+            replies = self._wire(node).ask_all(requests, deadline=deadline)
+        except LockError as error:
+            self._suspect(node)
+            for one in errands:
+                one.fail(error)
+            return
+        for one in errands:
+            size = len(one.requests())
+            own, replies = replies[:size], replies[size:]
+            if one.hear(own, asked=node, remap=self._place.remap):
+                self._suspect(node)
+
+    def _suspect(self, node: Address | None) -> None:
+        self._is_doubtful = True
+        if node is not None:
+            self._suspects.add(node)
+
+    def _wire(self, node: Address) -> Wire:
+        wire = self._wires.get(node)
+        if wire is None:
+            wire = Wire(
+                kind=self._kind,
+                options={**self._options, "host": node.host, "port": node.port},
+                clock=self._clock,
+                where=f"{self.where} (node {node})",
+            )
+            # Of two threads that make one, the first one's is used by both.
+            wire = self._wires.setdefault(node, wire)
+        return wire
+
+    # -- the map -----------------------------------------------------------------------
+
+    def masters(self, *, deadline: float) -> list[Wire]:
+        """Return the way to each node that serves slots, by a map that is asked for now."""
+        self._is_doubtful, self._looked_at = True, 0.0
+        return [self._wire(one) for one in (self._map(deadline)).masters]
+
+    def _known_map(self, deadline: float) -> SlotMap | None:
+        try:
+            return self._map(deadline)
+        except LockError:
+            return self._slots  # those who need it will hear what is wrong
+
+    def _map(self, deadline: float) -> SlotMap:
+        """Return the map, asked for anew if a node did not answer since."""
+        if self._slots is not None and not self._needs_map():
+            return self._slots
+        # All who need it meanwhile wait for the same answer.
+        if not self._looking.acquire(timeout=max(0.0, deadline - self._clock.now())):
+            raise BackendUnavailable(f"{self.where}: no node tells the map in time")
+        try:
+            return self._look(deadline) if self._needs_map() or self._slots is None else self._slots
+        finally:
+            self._looking.release()
+
+    def _needs_map(self) -> bool:
+        return self._is_doubtful and self._clock.now() - self._looked_at >= FRESH
+
+    def _look(self, deadline: float) -> SlotMap:
+        failure: LockError = BackendUnavailable(f"{self.where} names no node")
+        for node in self._candidates():
+            try:
+                until = attempt_until(now=self._clock.now(), deadline=deadline)
+                reply = self._wire(node).ask(SLOT_MAP, deadline=until)
+            except (BackendUnavailable, OutcomeUnknown) as error:
+                failure = error
+                continue
+            if isinstance(reply, Refusal):
+                failure = not_a_map(reply, where=self.where)
+                if is_passing(reply):
+                    continue
+                raise failure
+            self._looked_at = self._clock.now()
+            self._is_doubtful = False
+            self._suspects.clear()
+            self._slots = slot_map(reply, told_by=node, remap=self._place.remap)
+            self._forget_strangers(self._slots)
+            return self._slots
+        if isinstance(failure, OutcomeUnknown):
+            raise BackendUnavailable(f"{self.where}: no node tells the map") from failure
+        raise failure
+
+    def _candidates(self) -> list[Address]:
+        jitter = self._clock.jitter()
+        return candidates(
+            self._slots, seeds=self._place.addresses, suspects=self._suspects, start=jitter
+        )
+
+    def _forget_strangers(self, slots: SlotMap) -> None:
+        for node in set(self._wires) - slots.nodes - set(self._place.addresses):
+            self._wires.pop(node).close()
+
+    # -- listening ---------------------------------------------------------------------
+
+    def subscribe(self, channel: bytes, hear: Callable[[bytes], None], *, deadline: float) -> Ear:
+        """Return an ear on the channel at any node: messages reach them all."""
+        self._map(deadline)
+        failure: LockError | None = None
+        for node in self._candidates():
+            until = attempt_until(now=self._clock.now(), deadline=deadline)
+            try:
+                return self._wire(node).subscribe(channel, hear, deadline=until, kind=ClusterEar)
+            except (BackendUnavailable, OutcomeUnknown) as error:
+                self._suspect(node)
+                failure = error
+        raise failure or BackendUnavailable(f"{self.where} names no node")
+
+    # -- closing -----------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the connections to all nodes: now, or when their calls have ended."""
+        for wire in list(self._wires.values()):
+            wire.close()
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the parent's connections: closing them here ends nothing there."""
+        for wire in self._wires.values():
+            wire.after_fork_in_child()
+        self._looking = threading.Lock()
+
+
+PING_EVERY = 1.0
+PING_PATIENCE = 2.0
+
+
+class ClusterEar(Ear):
+    """Hears one channel, and notices when the node falls silent.
+
+    The node may serve none of our names: then no request of ours would notice it.
+    """
+
+    def __init__(self, link: Link, hear: Callable[[bytes], None], *, clock: Clock) -> None:
+        super().__init__(link, hear, clock=clock)
+        self._heard_at = clock.now()
+        self._asked_at = self._heard_at
+
+    def listen(self, *, until: float) -> bool:
+        """Tell of what is heard until then, or until kicked; false once the node is gone."""
+        now = self._clock.now()
+        if self._asked_at > self._heard_at:
+            if now - self._asked_at > PING_PATIENCE:
+                return False
+        elif now - self._heard_at >= PING_EVERY:
+            self._asked_at = now
+            try:
+                self._link.send(packed(b"PING"), deadline=now + PING_PATIENCE)
+            except OSError:
+                return False
+        return super().listen(until=until)
+
+    def _read(self) -> None:
+        super()._read()
+        self._heard_at = self._clock.now()

@@ -1,0 +1,109 @@
+"""Both flavours by the same blocking calls, so that a test is written once.
+
+A client of the asyncio flavour lives on a loop of its own, in a thread of its own; each call
+is a task there, and the caller waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from holdfast import AsyncLocks, Locks
+from holdfast.runtime.clock import Clock
+
+FLAVOURS = ("sync", "async")
+PATIENCE = 30.0
+_ASYNC_ONLY = ("holdfast._async.", "holdfast.runtime.aio")
+
+
+class Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Return what a call on the loop returns, awaited if it can be."""
+
+        async def work() -> Any:
+            result = function(*arguments, **options)
+            if inspect.isasyncgen(result):
+                return [one async for one in result]
+            return await result if inspect.isawaitable(result) else result
+
+        future = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        return self.wrapped(future.result(PATIENCE))
+
+    def wrapped(self, value: Any) -> Any:
+        """Return the value, or a blocking form of it where it belongs to the loop."""
+        is_of_loop = type(value).__module__.startswith(_ASYNC_ONLY)
+        return Blocking(value, self) if is_of_loop else value
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Blocking:
+    """An object of the asyncio flavour, used by blocking calls from any thread."""
+
+    def __init__(self, inner: Any, loop: Loop) -> None:
+        self._inner = inner
+        self._on = loop
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._inner, name)
+        if callable(value) and not isinstance(value, type):
+            return functools.partial(self._on.call, value)
+        return self._on.wrapped(value)
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+
+class Flavour:
+    """Opens clients of one flavour, and closes them when the test ends."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.clock = Clock()
+        self._loop = Loop() if name == "async" else None
+        self._threads = ThreadPoolExecutor(40)
+        self._opened: list[Any] = []
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def locks(self, url: str, **options: Any) -> Any:
+        """Return a client."""
+        if self._loop is None:
+            locks = Locks(url, **options)
+        else:
+            locks = self._loop.call(AsyncLocks, url, **options)
+        self._opened.append(locks)
+        return locks
+
+    def start(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future[Any]:
+        """Run a blocking call beside the test."""
+        return self._threads.submit(function, *arguments, **options)
+
+    def after_fork_in_child(self) -> None:
+        """Have a loop again: the parent's thread is not here."""
+        if self._loop is not None:
+            self._loop.__init__()  # type: ignore[misc]
+
+    def close(self) -> None:
+        for locks in reversed(self._opened):
+            (locks.close if self._loop is None else locks.aclose)()
+        self._threads.shutdown()
+        if self._loop is not None:
+            self._loop.stop()

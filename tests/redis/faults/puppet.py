@@ -1,0 +1,81 @@
+"""A process of its own that does what the test tells it, and answers, errors as they are.
+
+puppet.py ADDRESS FLAVOUR URL [OPTION=SECONDS …]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from multiprocessing.connection import Client
+from typing import Any
+
+from both_flavours import Flavour
+
+
+class Puppet:
+    def __init__(self, address: str, flavour: str, url: str, **options: float) -> None:
+        self._address = address
+        self._flavour = Flavour(flavour)
+        self._renewals = 0
+        self._locks = self._flavour.locks(url, on_event=self._count, **options)
+        self._kept: list[Any] = []
+        self._leases: dict[str, Any] = {}
+
+    def serve(self) -> None:
+        with Client(self._address, family="AF_UNIX") as connection:
+            connection.send(os.getpid())
+            while True:
+                try:
+                    verb, arguments, options = connection.recv()
+                except EOFError:
+                    os._exit(0)  # the test is over
+                try:
+                    answer = getattr(self, verb)(*arguments, **options), None
+                except Exception as error:  # noqa: BLE001 - it is raised where the test asks
+                    answer = None, error
+                connection.send(answer)
+
+    def _count(self, event: object) -> None:
+        self._renewals += type(event).__name__ == "Renewed"
+
+    # -- what it can be told -----------------------------------------------------------
+
+    def acquire(self, name: str, **options: Any) -> int:
+        lock = self._locks.lock(name, **options)
+        self._kept.append(lock)
+        self._leases[name] = lock.acquire()
+        return self._leases[name].token
+
+    def check(self, name: str) -> None:
+        self._leases[name].check()
+
+    def release(self, name: str) -> None:
+        self._leases[name].release()
+
+    def renewals(self) -> int:
+        return self._renewals
+
+    def let_many_wait(self, name: str, number: int) -> None:
+        for _ in range(number):
+            lock = self._locks.lock(name)
+            self._kept.append((lock, self._flavour.start(lock.acquire)))
+
+    def close(self) -> None:
+        (self._locks.close if self._flavour.name == "sync" else self._locks.aclose)()
+
+    def fork(self) -> None:
+        """Have a child that goes on with what it has inherited."""
+        if os.fork() == 0:
+            self._flavour.after_fork_in_child()
+            self.serve()
+
+
+def main(address: str, flavour: str, url: str, *options: str) -> None:
+    pairs = (option.split("=") for option in options)
+    seconds = {option: float(value) for option, value in pairs}
+    Puppet(address, flavour, url, **seconds).serve()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,59 @@
+"""Forking while holding: the child holds nothing, the parent loses nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import LeaseLost
+
+
+@pytest.fixture
+def parent(flavour, server, puppet):
+    return puppet(flavour, server.url, ttl=0.9)
+
+
+def test_a_forked_child_holds_nothing(parent, line):
+    token = parent.ask("acquire", "door")
+
+    child = parent.fork()
+    with pytest.raises(LeaseLost) as told:
+        child.ask("check", "door")
+    with pytest.raises(LeaseLost):
+        child.ask("release", "door")
+
+    assert told.value.reason == "forked"
+    parent.ask("check", "door")
+    assert line("door") == ([token], 0)
+
+
+def test_the_parent_goes_on_over_the_connection_that_its_child_inherited(parent, line, eventually):
+    """The child uses its own, closes, dies: no reply of the parent's is taken, none is cut."""
+    token = parent.ask("acquire", "door")
+    children = [parent.fork(), parent.fork()]
+    for number, child in enumerate(children):
+        child.ask("acquire", f"window {number}", timeout=5)
+
+    children[0].ask("close")
+    children[1].kill()
+    before = parent.ask("renewals")
+    eventually(lambda: parent.ask("renewals") >= before + 3)
+
+    parent.ask("check", "door")
+    assert line("door") == ([token], 0)
+    assert line("window 0") == ([], 0)
+    parent.ask("release", "door")
+    assert line("door") == ([], 0)
+
+
+def test_a_child_cannot_enter_what_its_parent_holds(parent, line, eventually):
+    """It waits like any other, and is served when the parent has released."""
+    token = parent.ask("acquire", "door")
+    child = parent.fork()
+    child.ask("let_many_wait", "door", 1)
+    eventually(lambda: line("door") == ([token], 1))
+
+    parent.ask("release", "door")
+
+    eventually(lambda: line("door")[1] == 0)
+    [[childs], _] = line("door")
+    assert childs > token

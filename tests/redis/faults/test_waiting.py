@@ -1,0 +1,159 @@
+"""Those who wait: killed together, very many, cut off in the middle of the line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+
+import pytest
+
+from holdfast import AsyncLocks, BackendUnavailable, OutcomeUnknown
+from holdfast.core.door import WINDOW
+
+SLACK = 1.0
+SOON = 1.0
+"""Sooner than the next heartbeat, which would make up for a ring that was missed."""
+
+
+def test_twenty_waiters_killed_together_cost_one_window(flavour, server, puppet, eventually):
+    """Law 10: the line does not wait for each of the dead."""
+    locks = flavour.locks(server.url)
+    lock = locks.lock("door")
+    lease = lock.acquire()
+    crowd = puppet(flavour, server.url)
+    crowd.ask("let_many_wait", "door", 20)
+    eventually(lambda: len(locks.inspect("door").line) == 20)
+    alive = flavour.locks(server.url).lock("door")
+    waiter = flavour.start(alive.acquire, timeout=20)
+    eventually(lambda: len(locks.inspect("door").line) == 21)
+    crowd.kill()
+
+    released_at = flavour.clock.now()
+    lease.release()
+
+    assert waiter.result(20).token > lease.token
+    assert flavour.clock.now() - released_at < WINDOW + SLACK
+
+
+@pytest.mark.parametrize("clients", [1, 4])
+def test_a_thousand_waiters_are_served_in_order(server, clients):
+    """All of them, once each, one at a time, in the order in which they came."""
+    served: list[int] = []
+    tokens: list[int] = []
+    arrived: list[int] = []
+
+    async def work() -> None:
+        opened = [AsyncLocks(server.url, ttl=60) for _ in range(clients)]
+        first = await opened[0].lock("door").acquire()
+
+        async def wait(number: int) -> None:
+            async with opened[number % clients].lock("door") as lease:
+                served.append(number)
+                tokens.append(lease.token)
+
+        tasks = []
+        for batch in range(0, 1000, 1000 // clients):
+            mine = range(batch // (1000 // clients), 1000, clients)
+            # Strangers to the task that holds, not its children.
+            tasks += [
+                asyncio.create_task(wait(number), context=contextvars.Context()) for number in mine
+            ]
+            arrived.extend(mine)
+            while len((await opened[0].inspect("door")).line) < len(tasks):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)  # the server rings nobody when somebody joins
+        await first.release()
+        await asyncio.gather(*tasks)
+        for one in opened:
+            await one.aclose()
+
+    asyncio.run(work())
+
+    assert served == arrived
+    assert tokens == sorted(set(tokens))
+
+
+def test_a_waiter_whose_connection_is_reset_keeps_its_place(
+    flavour, server, proxy, line, eventually
+):
+    """It comes again under the same claim, before those who came later."""
+    locks = flavour.locks(server.url)
+    lock = locks.lock("door")
+    lease = lock.acquire()
+    cut_off = flavour.start(flavour.locks(proxy.url).lock("door").acquire, timeout=20)
+    eventually(lambda: line("door")[1] == 1)
+    behind = flavour.start(flavour.locks(server.url).lock("door").acquire, timeout=20)
+    eventually(lambda: line("door")[1] == 2)
+
+    proxy.reset()
+    eventually(lambda: proxy.connections > 0)
+    lease.release()
+    first = cut_off.result(5)
+
+    assert not behind.done()
+    assert line("door")[1] == 1
+    first.release()
+    assert behind.result(5).token > first.token > lease.token
+
+
+def test_a_ring_that_nobody_heard_is_made_up_for(flavour, server, proxy, line, eventually):
+    """It was its turn while it was cut off: it asks again as soon as it is back."""
+    locks = flavour.locks(server.url)
+    lock = locks.lock("door")
+    lease = lock.acquire()
+    cut_off = flavour.start(flavour.locks(proxy.url).lock("door").acquire, timeout=20)
+    eventually(lambda: line("door")[1] == 1)
+    behind = flavour.start(flavour.locks(server.url).lock("door").acquire, timeout=20)
+    eventually(lambda: line("door")[1] == 2)
+
+    proxy.refuse()
+    lease.release()
+    assert line("door")[1] == 1
+    proxy.accept()
+    first = cut_off.result(SOON)
+
+    assert not behind.done()
+    first.release()
+    assert behind.result(5).token > first.token
+
+
+def test_an_inbox_that_is_lost_is_opened_again(flavour, server, eventually):
+    """CLIENT KILL of all who are subscribed, and a release in the same moment."""
+    client = server.client()
+    locks = flavour.locks(server.url)
+    lock = locks.lock("door")
+    lease = lock.acquire()
+    waiter = flavour.start(flavour.locks(server.url).lock("door").acquire, timeout=20)
+    eventually(lambda: client.pubsub_channels("holdfast:inbox:*"))
+    eventually(lambda: locks.inspect("door").line)
+
+    assert client.client_kill_filter(_type="pubsub", skipme=True) == 1
+    lease.release()
+
+    assert waiter.result(SOON).token > lease.token
+    client.close()
+
+
+def test_a_waiter_cut_off_to_its_end_is_told_in_time_and_withdrawn_later(
+    flavour, server, proxy, line, eventually
+):
+    """Law 8: its time ends by its own clock; its place goes as soon as it can be said."""
+    locks = flavour.locks(server.url)
+    lock = locks.lock("door")
+    lease = lock.acquire()
+    hurried = flavour.locks(proxy.url, request_timeout=0.2)
+    cut_off = flavour.start(hurried.lock("door").acquire, timeout=0.5)
+    eventually(lambda: line("door")[1] == 1)
+    behind = flavour.start(flavour.locks(server.url).lock("door").acquire, timeout=20)
+    eventually(lambda: line("door")[1] == 2)
+
+    proxy.refuse()
+    asked_at = flavour.clock.now()
+    with pytest.raises((OutcomeUnknown, BackendUnavailable)):
+        cut_off.result(10)
+    waited = flavour.clock.now() - asked_at
+    proxy.accept()
+    eventually(lambda: line("door")[1] == 1)
+    lease.release()
+
+    assert waited < 0.5 + 0.2 + SLACK
+    assert behind.result(SLACK).token > lease.token

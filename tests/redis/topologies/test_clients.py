@@ -1,0 +1,187 @@
+"""Locks where a client of somebody else connects to: its settings are read, nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import redis
+import redis.asyncio
+import redis.asyncio.cluster
+import redis.asyncio.sentinel
+import redis.cluster
+import redis.sentinel
+from redis_servers import RedisServer, shared_server
+from redis_topologies import SERVICE
+
+from holdfast import AsyncLocks, ConfigurationError, Locks
+
+
+def cycle(client: object) -> str:
+    """Return where a lock was taken and given back, by the settings of a sync client."""
+    with Locks.from_client(client) as locks:
+        with locks.lock("door", timeout=2) as lease:
+            assert lease.token > 0
+        return locks.location
+
+
+def async_cycle(make) -> str:
+    async def run() -> str:
+        client = make()
+        async with AsyncLocks.from_client(client) as locks:
+            async with locks.lock("door", timeout=2) as lease:
+                assert lease.token > 0
+            where = locks.location
+        # It is not closed by us.
+        assert await client.ping()
+        await close(client)
+        return where
+
+    return asyncio.run(run())
+
+
+async def close(client) -> None:
+    await getattr(client, "aclose", client.close)()  # redis-py 5.0.0 has no aclose
+
+
+def test_a_plain_client_lends_its_settings():
+    """And neither its life nor its connections."""
+    server = shared_server()
+    with redis.Redis(port=server.port, db=3, single_connection_client=True) as client:
+        client.ping()
+
+        assert cycle(client) == f"redis://localhost:{server.port}/3"
+
+        assert client.ping()
+        assert client.info("stats")["total_connections_received"] > 1
+    with server.client(db=3) as client:
+        assert client.keys() == [b"holdfast:{door}:door"]
+
+
+def test_an_asyncio_client_lends_its_settings():
+    server = shared_server()
+
+    where = async_cycle(lambda: redis.asyncio.Redis(port=server.port))
+
+    assert where == f"redis://localhost:{server.port}/0"
+
+
+def test_a_password_is_used_and_not_shown():
+    with RedisServer("--requirepass", "s3cret") as server:
+        with redis.Redis(port=server.port, password="s3cret") as client:
+            where = cycle(client)
+            with Locks.from_client(client) as locks:
+                assert "s3cret" not in repr(locks)
+        assert "s3cret" not in where
+
+
+def test_a_socket_of_this_machine(tmp_path):
+    path = tmp_path / "redis.sock"
+    with RedisServer("--unixsocket", str(path)):
+        with redis.Redis(unix_socket_path=str(path)) as client:
+            assert cycle(client) == f"unix://{path}"
+        with Locks(f"unix://{path}?db=2") as locks, locks.lock("door", timeout=2):
+            assert locks.location == f"unix://{path}"
+        with redis.Redis(unix_socket_path=str(path), db=2) as client:
+            assert client.keys() == [b"holdfast:{door}:door"]
+
+
+def test_a_client_that_sentinels_made(sentinels):
+    addresses = [("127.0.0.1", one.port) for one in sentinels.sentinels]
+    sentinel = redis.sentinel.Sentinel(addresses)
+    client = sentinel.master_for(SERVICE)
+
+    where = cycle(client)
+
+    assert client.ping()
+    with pytest.raises(ConfigurationError, match="master_for"):
+        Locks.from_client(sentinel.slave_for(SERVICE))
+    for one in (client, *sentinel.sentinels):
+        one.close()
+
+    assert where == sentinels.url
+
+
+def test_an_asyncio_client_that_sentinels_made(sentinels):
+    addresses = [("127.0.0.1", one.port) for one in sentinels.sentinels]
+
+    async def run() -> str:
+        sentinel = redis.asyncio.sentinel.Sentinel(addresses)
+        client = sentinel.master_for(SERVICE)
+        async with AsyncLocks.from_client(client) as locks:
+            async with locks.lock("door", timeout=2):
+                pass
+            where = locks.location
+        for one in (client, *sentinel.sentinels):
+            await close(one)
+        return where
+
+    assert asyncio.run(run()) == sentinels.url
+
+
+def test_a_client_of_a_cluster(cluster):
+    port = cluster.servers[0].port
+    with redis.cluster.RedisCluster("127.0.0.1", port) as client:
+        where = cycle(client)
+        assert client.ping()
+
+    made_asyncio = async_cycle(lambda: redis.asyncio.cluster.RedisCluster("127.0.0.1", port))
+
+    assert where.startswith("redis+cluster://")
+    assert made_asyncio == f"redis+cluster://127.0.0.1:{port}"
+
+
+def test_the_other_flavour_is_refused_by_name():
+    with (
+        redis.Redis() as client,
+        pytest.raises(ConfigurationError, match=r"give it to holdfast\.Locks\.from_client"),
+    ):
+        AsyncLocks.from_client(client)
+    with pytest.raises(
+        ConfigurationError, match=r"an asyncio client; give it to holdfast\.AsyncLocks"
+    ):
+        Locks.from_client(redis.asyncio.Redis())
+
+
+class Fake:
+    """Looks as a client of fakeredis does: it inherits from redis-py's."""
+
+    __module__ = "fakeredis._server"
+
+
+def test_a_fake_is_refused_and_shown_the_way():
+    with pytest.raises(ConfigurationError, match="memory://"):
+        Locks.from_client(Fake())
+
+
+def test_a_stranger_is_refused_with_what_is_accepted():
+    with pytest.raises(ConfigurationError, match=r"no backend is known for builtins\.dict"):
+        Locks.from_client({})
+
+
+class Pool:
+    """The pool of a client of valkey-py, as far as it is looked at."""
+
+    def __init__(self, port: int) -> None:
+        self.connection_class = object
+        self.connection_kwargs = {
+            "host": "127.0.0.1",
+            "port": port,
+            "retry": None,
+            "ssl_novelty": 1,
+        }
+
+
+class Valkey:
+    """A client of valkey-py: none of its classes is redis-py's."""
+
+    __module__ = "valkey.client"
+
+    def __init__(self, port: int) -> None:
+        self.connection_pool = Pool(port)
+
+
+def test_valkey_is_known_by_its_looks():
+    port = shared_server().port
+
+    assert cycle(Valkey(port)) == f"redis://127.0.0.1:{port}/0"
