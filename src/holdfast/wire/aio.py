@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.runtime import forking
 from holdfast.wire import refusals
+from holdfast.wire.places import host_name_checked
 from holdfast.wire.resp import Incomplete, NotRedis, Parser, Push, Refusal, Reply, packed
 
 if TYPE_CHECKING:
@@ -243,11 +244,12 @@ class Wire:
         if self._connecting is None:
             self._connecting = asyncio.get_running_loop().create_task(self._connect(left))
             self._connecting.add_done_callback(self._connected_or_not)
-        try:
-            async with asyncio.timeout(left):
-                return await asyncio.shield(self._connecting)
-        except TimeoutError as error:
-            raise refusals.unreachable(error, where=self.where) from error
+        # Not by `asyncio.timeout`: a release asks inside a shield, which keeps it out.
+        connecting = self._connecting
+        done, _ = await asyncio.wait([connecting], timeout=left)
+        if not done:
+            raise refusals.unreachable(TimeoutError("no connection in time"), where=self.where)
+        return connecting.result()
 
     def _connected_or_not(self, task: asyncio.Task[Link]) -> None:
         self._connecting = None
@@ -260,6 +262,7 @@ class Wire:
     async def _dial(self, address: dict[str, Any], left: float) -> Link:
         connection = self._kind(
             **{
+                **host_name_checked(self._kind),
                 **self._options,
                 **address,
                 "socket_timeout": left,

@@ -230,6 +230,11 @@ def _name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
+def host_name_checked(kind: type) -> dict[str, bool]:
+    """Return what the driver's TLS must be told: before version 6 it does not check by itself."""
+    return {"ssl_check_hostname": True} if _is_tls(kind) else {}
+
+
 def understood(options: Mapping[str, Any], *, by: type) -> dict[str, Any]:
     """Return the options that the driver's class takes: valkey-py has some of its own."""
     names = {

@@ -22,6 +22,7 @@ from redis.retry import Retry
 
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.wire import refusals
+from holdfast.wire.places import host_name_checked
 from holdfast.wire.resp import Incomplete, NotRedis, Parser, Push, Refusal, Reply, packed
 
 if TYPE_CHECKING:
@@ -219,6 +220,7 @@ class Wire:
             raise BackendUnavailable(f"{self.where}: there was no time left to connect")
         connection = self._kind(
             **{
+                **host_name_checked(self._kind),
                 **self._options,
                 **address,
                 "socket_timeout": left,

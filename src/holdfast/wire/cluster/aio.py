@@ -177,11 +177,12 @@ class Cluster:
         if self._looking is None:
             self._looking = asyncio.get_running_loop().create_task(self._look(deadline))
             self._looking.add_done_callback(self._looked)
-        try:
-            async with asyncio.timeout(max(0.0, deadline - now)):
-                return await asyncio.shield(self._looking)
-        except TimeoutError:
-            raise BackendUnavailable(f"{self.where}: no node tells the map in time") from None
+        # Not by `asyncio.timeout`: a release asks inside a shield, which keeps it out.
+        looking = self._looking
+        done, _ = await asyncio.wait([looking], timeout=max(0.0, deadline - now))
+        if not done:
+            raise BackendUnavailable(f"{self.where}: no node tells the map in time")
+        return looking.result()
 
     def _looked(self, task: asyncio.Task[SlotMap]) -> None:
         self._looking = None
