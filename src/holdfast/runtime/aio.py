@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import queue
 import threading
-import weakref
 from contextlib import AsyncExitStack as ExitStack
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from holdfast.errors import ConfigurationError
 from holdfast.runtime import forking
+from holdfast.runtime.lineage import parents, remember_context
+from holdfast.runtime.shielding import shield
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Coroutine, Generator
+    from collections.abc import Callable, Coroutine
     from types import TracebackType
 
     from holdfast.runtime.clock import Clock
@@ -142,115 +142,9 @@ def context_name(task: Context) -> str:
     return task.get_name()
 
 
-class _Lineage:
-    """A task that took a lease, and those it descends from; the dead are left out."""
-
-    __slots__ = ("parent", "task")
-
-    task: weakref.ref[Context]
-    parent: _Lineage | None
-
-    def __init__(self, task: Context, parent: _Lineage | None) -> None:
-        while parent is not None and parent.task() is None:
-            parent = parent.parent
-        self.task = weakref.ref(task)
-        self.parent = parent
-
-
-# A child task starts with a copy of its parent's context, so it finds its parent here.
-_lineage: contextvars.ContextVar[_Lineage | None] = contextvars.ContextVar(
-    "holdfast_lineage", default=None
-)
-
-
-def remember_context(task: Context) -> None:
-    """Note that the task holds something, for the tasks that it will start."""
-    lineage = _lineage.get()
-    if lineage is None or lineage.task() is not task:
-        _lineage.set(_Lineage(task, lineage))
-
-
-def parents() -> tuple[Context, ...]:
-    """Return the living tasks that the current one descends from and that held leases."""
-    found = []
-    lineage = _lineage.get()
-    current = asyncio.current_task()
-    while lineage is not None:
-        task = lineage.task()
-        if task is not None and task is not current:
-            found.append(task)
-        lineage = lineage.parent
-    return tuple(found)
-
-
 def is_flavoured(function: Callable[..., object]) -> bool:
     """Whether a lock of this flavour can decorate the function."""
     return inspect.iscoroutinefunction(function)
-
-
-async def shield(work: Coroutine[Any, Any, T]) -> T:
-    """Finish the work even if the caller is cancelled meanwhile, then let it be cancelled.
-
-    `asyncio.timeout` has no effect inside the work: it is a cancellation too.
-    """
-    return await _Shielded(work)
-
-
-class _Shielded(Generic[T]):
-    """Drives a coroutine in the caller's own task, and keeps cancellations from it.
-
-    `asyncio.shield` needs a task of its own for the work, which costs more than a release
-    does. Here the task waits for a stand-in of each future that the work waits for: a
-    cancellation strikes the stand-in, is kept for the end, and the real future lives on.
-    """
-
-    __slots__ = ("_work",)
-
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self._work = work
-
-    def __await__(self) -> Generator[Any, None, T]:
-        task = context()
-        before = task.cancelling()
-        cancelled: asyncio.CancelledError | None = None
-        while True:
-            try:
-                future = self._work.send(None)
-            except StopIteration as end:
-                # Where the count is as before, the work's own doing was undone by itself.
-                if cancelled is not None and task.cancelling() > before:
-                    raise cancelled from None
-                return cast("T", end.value)
-            except BaseException as error:
-                if cancelled is None or task.cancelling() <= before:
-                    raise
-                cancelled.add_note(f"and what it interrupted failed: {error}")
-                raise cancelled from error
-            while future is None or not future.done():
-                try:
-                    yield from _stand_in(future)
-                except asyncio.CancelledError as error:
-                    cancelled = error
-                if future is None:
-                    break
-
-
-def _stand_in(future: asyncio.Future[Any] | None) -> Generator[Any, None, None]:
-    if future is None:  # a bare turn of the loop, as by sleep(0)
-        yield
-        return
-    # The handshake between a future and the task that awaits it; see asyncio.Future.__await__.
-    future._asyncio_future_blocking = False  # noqa: SLF001
-    waiter: asyncio.Future[None] = future.get_loop().create_future()
-
-    def finish(_: object) -> None:
-        _finish(waiter)
-
-    future.add_done_callback(finish)
-    try:
-        yield from waiter
-    finally:
-        future.remove_done_callback(finish)
 
 
 async def wait_for(event: Event, *, deadline: float, clock: Clock) -> bool:
