@@ -79,5 +79,7 @@ $(STAMP):
 		--install "$$("$(PYTHON)" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
 	$(RUN) -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear $(VENV)
 	$(RUN) -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
+	$(RUN) -m pip install --disable-pip-version-check --quiet --no-deps --upgrade \
+		--target $(VENV)/oldest-driver redis==5.0.0 # the other end of the range in pyproject.toml
 	rm -f $(VENV)/.installed-*
 	touch $@

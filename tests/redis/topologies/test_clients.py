@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import fakeredis
 import pytest
 import redis
 import redis.asyncio
@@ -11,6 +12,8 @@ import redis.asyncio.cluster
 import redis.asyncio.sentinel
 import redis.cluster
 import redis.sentinel
+import valkey
+import valkey.asyncio
 from redis_servers import RedisServer, shared_server
 from redis_topologies import SERVICE
 
@@ -143,15 +146,9 @@ def test_the_other_flavour_is_refused_by_name():
         Locks.from_client(redis.asyncio.Redis())
 
 
-class Fake:
-    """Looks as a client of fakeredis does: it inherits from redis-py's."""
-
-    __module__ = "fakeredis._server"
-
-
 def test_a_fake_is_refused_and_shown_the_way():
     with pytest.raises(ConfigurationError, match="memory://"):
-        Locks.from_client(Fake())
+        Locks.from_client(fakeredis.FakeRedis())
 
 
 def test_a_stranger_is_refused_with_what_is_accepted():
@@ -159,29 +156,10 @@ def test_a_stranger_is_refused_with_what_is_accepted():
         Locks.from_client({})
 
 
-class Pool:
-    """The pool of a client of valkey-py, as far as it is looked at."""
-
-    def __init__(self, port: int) -> None:
-        self.connection_class = object
-        self.connection_kwargs = {
-            "host": "127.0.0.1",
-            "port": port,
-            "retry": None,
-            "ssl_novelty": 1,
-        }
-
-
-class Valkey:
-    """A client of valkey-py: none of its classes is redis-py's."""
-
-    __module__ = "valkey.client"
-
-    def __init__(self, port: int) -> None:
-        self.connection_pool = Pool(port)
-
-
 def test_valkey_is_known_by_its_looks():
+    """None of its classes is redis-py's."""
     port = shared_server().port
 
-    assert cycle(Valkey(port)) == f"redis://127.0.0.1:{port}/0"
+    with valkey.Valkey(port=port) as client:
+        assert cycle(client) == f"redis://localhost:{port}/0"
+    assert async_cycle(lambda: valkey.asyncio.Valkey(port=port)) == f"redis://localhost:{port}/0"
