@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.aio import Event, shield
+from holdfast.testing import run_in_virtual_time
 
 
 def run(main: Any) -> None:
-    asyncio.run(main())
+    # On virtual time a sleep lasts until everybody else waits, and no longer.
+    run_in_virtual_time(main())
 
 
 def test_the_result_comes_back() -> None:

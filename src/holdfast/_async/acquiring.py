@@ -84,6 +84,7 @@ class AsyncAcquisition:
             error.about(self._lock.name)
             raise
         except BaseException:
+            # A cancellation or an interrupt too: whatever ends it leaves nothing behind.
             if self._may_be_known:
                 await runtime.shield(self._withdraw())
             raise

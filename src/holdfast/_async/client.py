@@ -211,6 +211,7 @@ class AsyncClient:
         try:
             hook(argument)
         except Exception:
+            # Somebody else's code: whatever it raises is told, and ends here.
             self.logger.exception("a hook of the application failed: %r", hook)
 
     # -- closing -----------------------------------------------------------------------

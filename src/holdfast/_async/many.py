@@ -49,6 +49,7 @@ class AsyncAllOf:
                 left = None if deadline is None else max(0.0, deadline - clock.now())
                 leases[name] = await self._locks[name].acquire(timeout=left)
         except BaseException:
+            # All or nothing, also when it was cancelled in the middle.
             await runtime.shield(self._give_back(leases))
             raise
         return tuple(leases[name] for name in self.names)

@@ -86,6 +86,7 @@ class Acquisition:
             error.about(self._lock.name)
             raise
         except BaseException:
+            # A cancellation or an interrupt too: whatever ends it leaves nothing behind.
             if self._may_be_known:
                 runtime.shield(self._withdraw())
             raise

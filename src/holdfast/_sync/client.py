@@ -213,6 +213,7 @@ class Client:
         try:
             hook(argument)
         except Exception:
+            # Somebody else's code: whatever it raises is told, and ends here.
             self.logger.exception("a hook of the application failed: %r", hook)
 
     # -- closing -----------------------------------------------------------------------

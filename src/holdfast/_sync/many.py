@@ -51,6 +51,7 @@ class AllOf:
                 left = None if deadline is None else max(0.0, deadline - clock.now())
                 leases[name] = self._locks[name].acquire(timeout=left)
         except BaseException:
+            # All or nothing, also when it was cancelled in the middle.
             runtime.shield(self._give_back(leases))
             raise
         return tuple(leases[name] for name in self.names)

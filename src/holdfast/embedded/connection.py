@@ -73,6 +73,7 @@ class Connection:
             self._roll_back()
             raise self._translated(error) from error
         except BaseException:
+            # An interrupt must not leave the file locked.
             self._roll_back()
             raise
         try:

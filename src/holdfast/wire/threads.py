@@ -182,6 +182,7 @@ class Wire:
             unknown = self._unanswered(error)
             return replies + [unknown] * (len(requests) - len(replies))
         except BaseException:
+            # As above.
             link.close()
             raise
         self._put_back(link)
