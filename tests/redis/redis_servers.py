@@ -125,6 +125,18 @@ class RedisServer:
         self.stop()
 
 
+class ClusterNode(RedisServer):
+    """A node of a cluster, alone until it meets others.
+
+    Its bus has a port that was free: the default, ten thousand above the server's own, may
+    be too large for a port, and then the server does not start.
+    """
+
+    def __init__(self, *options: str) -> None:
+        [self.bus] = free_ports(1)
+        super().__init__("--cluster-enabled", "yes", "--cluster-port", str(self.bus), *options)
+
+
 @cache
 def shared_server() -> RedisServer:
     """Return a server that all tests of this run share; flush it before use."""

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Self
 
 import redis
-from redis_servers import RedisServer, free_ports
+from redis_servers import ClusterNode, RedisServer
 
 from holdfast.wire.topology import slot_of_key
 from holdfast.wire.verbs import Keys
@@ -171,11 +171,9 @@ class ClusterServers:
 
     def start(self) -> Self:
         """Return once every node says that the cluster is whole."""
-        for bus in free_ports(NODES):
-            node = RedisServer(
-                *("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"),
-                *("--cluster-port", str(bus), "--cluster-node-timeout", "500"),
-                *("--repl-diskless-sync-delay", "0"),
+        for _ in range(NODES):
+            node = ClusterNode(
+                *("--cluster-node-timeout", "500", "--repl-diskless-sync-delay", "0"),
                 # Otherwise all nodes refuse everything while one of them is missing.
                 *("--cluster-require-full-coverage", "no"),
             )

@@ -7,7 +7,7 @@ import time
 
 import pytest
 import redis
-from redis_servers import RedisServer, shared_server
+from redis_servers import ClusterNode, RedisServer, shared_server
 
 from holdfast import BackendUnavailable, ConfigurationError
 from holdfast.wire.refusals import refused
@@ -43,7 +43,7 @@ def test_a_replica(refusal, replica):
 
 
 def test_a_node_of_a_cluster_that_is_not_whole(refusal):
-    with RedisServer("--cluster-enabled", "yes") as node:
+    with ClusterNode() as node:
         error = refusal(node.url)
 
     assert isinstance(error, BackendUnavailable)
@@ -52,22 +52,22 @@ def test_a_node_of_a_cluster_that_is_not_whole(refusal):
 
 
 @pytest.fixture(scope="module")
-def cluster_node():
+def node_without_slots():
     """One of two nodes; the other one has all the slots."""
     with (
-        RedisServer("--cluster-enabled", "yes") as node,
-        RedisServer("--cluster-enabled", "yes") as other,
+        ClusterNode() as node,
+        ClusterNode() as other,
         node.client() as client,
         other.client() as others,
     ):
         others.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-        client.execute_command("CLUSTER", "MEET", "127.0.0.1", other.port)
+        client.execute_command("CLUSTER", "MEET", "127.0.0.1", other.port, other.bus)
         wait_until(lambda: client.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
         yield node
 
 
-def test_a_node_of_a_cluster_given_as_a_server(refusal, cluster_node):
-    error = refusal(cluster_node.url)
+def test_a_node_of_a_cluster_given_as_a_server(refusal, node_without_slots):
+    error = refusal(node_without_slots.url)
 
     assert isinstance(error, ConfigurationError)
     assert "is a node of a cluster; use redis+cluster://" in str(error)
