@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.wire import verbs
-from holdfast.wire.resp import Incomplete, NotRedis, Parser, Push, Refusal, packed
+from holdfast.wire.resp import MORE, NotRedis, Parser, Push, Refusal, packed
 
 REPLIES = (
     (b":1794772136277282\r\n", 1794772136277282),
@@ -35,11 +35,8 @@ def test_replies_are_read_however_they_are_cut() -> None:
         parser, values = Parser(), []
         for at in range(0, len(stream), size):
             parser.feed(stream[at : at + size])
-            try:
-                while True:
-                    values.append(parser.next())
-            except Incomplete:
-                continue
+            while (value := parser.next()) is not MORE:
+                values.append(value)
         assert values == expected
 
 

@@ -20,7 +20,7 @@ from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.runtime import forking
 from holdfast.wire import refusals
 from holdfast.wire.places import host_name_checked
-from holdfast.wire.resp import Incomplete, NotRedis, Parser, Push, Refusal, Reply, packed
+from holdfast.wire.resp import MORE, NotRedis, Parser, Push, Refusal, Reply, packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -100,14 +100,11 @@ class Link(asyncio.Protocol):
         parser = self._parser
         parser.feed(data)
         try:
-            while True:
-                reply = parser.next()
+            while (reply := parser.next()) is not MORE:
                 if isinstance(reply, Push):
                     self._hear(reply.items)
                 else:
                     self._answer(reply)
-        except Incomplete:
-            return
         except (NotRedis, ValueError) as error:
             self._lose(error)
 

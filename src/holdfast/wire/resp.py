@@ -31,15 +31,13 @@ class Push:
     items: list[Any]
 
 
-class Incomplete(Exception):
-    """More bytes are needed."""
-
-
 class NotRedis(Exception):
     """Bytes that no Redis server sends."""
 
 
-INCOMPLETE: Final = Incomplete()
+MORE: Final = object()
+"""In place of a reply: more bytes are needed. Not an exception, because every request would
+raise it, and one that is kept for that gathers the frames of all who ever did."""
 
 
 def packed(*arguments: bytes) -> bytes:
@@ -67,18 +65,21 @@ class Parser:
         self._at = 0
 
     def next(self) -> Reply | Push:
-        """Return the next reply, or raise Incomplete and keep what is there of it."""
-        value, self._at = _parse(self._buffer, self._at)
+        """Return the next reply, or MORE and keep what is there of it."""
+        found = _parse(self._buffer, self._at)
+        if found is None:
+            return MORE
+        value, self._at = found
         return value
 
 
-def _parse(buffer: bytes, at: int) -> tuple[Any, int]:
+def _parse(buffer: bytes, at: int) -> tuple[Any, int] | None:
     end = buffer.find(b"\r\n", at)
     kind = buffer[at : at + 1]
     if end < 0:
         if kind and kind not in _KINDS:
             raise NotRedis(buffer[at : at + 40])
-        raise INCOMPLETE
+        return None
     line, after = buffer[at + 1 : end], end + 2
     read = _LINES.get(kind)
     if read is not None:
@@ -104,25 +105,28 @@ _AGGREGATES = frozenset({b"*", b"~", b">", b"%", b"|"})
 _KINDS = frozenset(_LINES) | _BLOBS | _AGGREGATES
 
 
-def _blob(kind: bytes, size: int, buffer: bytes, at: int) -> tuple[Any, int]:
+def _blob(kind: bytes, size: int, buffer: bytes, at: int) -> tuple[Any, int] | None:
     if size < 0:
         return None, at
     end = at + size
     if len(buffer) < end + 2:
-        raise INCOMPLETE
+        return None
     data = buffer[at:end]
     if kind == b"!":
         return Refusal(data.decode(errors="replace")), end + 2
     return data[4:] if kind == b"=" else data, end + 2
 
 
-def _aggregate(kind: bytes, count: int, buffer: bytes, at: int) -> tuple[Any, int]:
+def _aggregate(kind: bytes, count: int, buffer: bytes, at: int) -> tuple[Any, int] | None:
     if count < 0:
         return None, at
     items = []
     for _ in range(2 * count if kind in b"%|" else count):
-        value, at = _parse(buffer, at)
-        items.append(value)
+        found = _parse(buffer, at)
+        if found is None:
+            return None
+        items.append(found[0])
+        at = found[1]
     if kind == b"|":  # attributes go before the reply they speak of; nobody here reads them
         return _parse(buffer, at)
     if kind == b"%":

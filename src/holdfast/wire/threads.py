@@ -23,7 +23,7 @@ from redis.retry import Retry
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.wire import refusals
 from holdfast.wire.places import host_name_checked
-from holdfast.wire.resp import Incomplete, NotRedis, Parser, Push, Refusal, Reply, packed
+from holdfast.wire.resp import MORE, NotRedis, Parser, Push, Refusal, Reply, packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,18 +70,16 @@ class Link:
     def receive(self, *, deadline: float) -> Reply | Push:
         """Return the next reply, or raise OSError."""
         parser = self._parser
-        while True:
-            try:
-                return parser.next()
-            except Incomplete:
-                self._arm(deadline)
-                data = self._sock.recv(65536)
-                if not data:
-                    raise ConnectionError("the server closed the connection") from None
-                parser.feed(data)
+        while (reply := parser.next()) is MORE:
+            self._arm(deadline)
+            data = self._sock.recv(65536)
+            if not data:
+                raise ConnectionError("the server closed the connection")
+            parser.feed(data)
+        return reply
 
     def buffered(self) -> Reply | Push:
-        """Return a reply that is already here, or raise Incomplete."""
+        """Return a reply that is already here, or MORE."""
         return self._parser.next()
 
     def _arm(self, deadline: float) -> None:
@@ -333,13 +331,10 @@ class Ear:
         # One read; whatever whole messages it brought are told.
         link = self._link
         push = link.receive(deadline=self._clock.now() + 1.0)
-        while True:
+        while push is not MORE:
             if isinstance(push, Push) and push.items[0] == b"message":
                 self._hear(push.items[2])
-            try:
-                push = link.buffered()
-            except Incomplete:
-                return
+            push = link.buffered()
 
     def _swallow_kicks(self) -> None:
         try:
