@@ -154,6 +154,9 @@ class DirectoryBackend:
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         return self._directory.try_acquire(claim)
 
+    def try_acquire_all(self, claims: Sequence[Claim], *, deadline: float) -> None:
+        return None  # one by one
+
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         return [self._directory.renew(grant) for grant in grants]
 
@@ -198,6 +201,9 @@ class AsyncDirectoryBackend:
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         return self._directory.try_acquire(claim)
+
+    async def try_acquire_all(self, claims: Sequence[Claim], *, deadline: float) -> None:
+        return None  # one by one
 
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         return [self._directory.renew(grant) for grant in grants]

@@ -82,12 +82,27 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """For how long a grant is kept that no request of ours asked for, unless it is renewed.
+
+    Counted from `since`, on the client's clock.
+    """
+
+    since: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Grant:
-    """The store's yes. `token` is None only where the backend has no tokens."""
+    """The store's yes. `token` is None only where the backend has no tokens.
+
+    With a `window` it was given by somebody else's release, and lasts so long at first.
+    """
 
     claim: Claim
     token: int | None
     ttl: float
+    window: Window | None = None
 
 
 @dataclass(frozen=True, slots=True)

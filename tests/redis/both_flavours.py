@@ -44,6 +44,8 @@ class Loop:
 
     def wrapped(self, value: Any) -> Any:
         """Return the value, or a blocking form of it where it belongs to the loop."""
+        if isinstance(value, tuple):
+            return tuple(map(self.wrapped, value))
         is_of_loop = type(value).__module__.startswith(_ASYNC_ONLY)
         return Blocking(value, self) if is_of_loop else value
 

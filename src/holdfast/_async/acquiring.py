@@ -22,6 +22,8 @@ from holdfast.model import Acquired, Grant, Held
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast._async.client import AsyncClient
     from holdfast._async.lock import AsyncLock
     from holdfast.model import Claim
@@ -49,7 +51,7 @@ class AsyncAcquisition:
         self._started = client.clock.now()
         self._deadline = NEVER if timeout is None else self._started + timeout
         self._queues = timeout is None or timeout > 0
-        self._claim = self._new_claim()
+        self.claim = self._new_claim()
         self._may_be_known = False
         self._is_unanswered = False
         self._waits = False
@@ -67,13 +69,13 @@ class AsyncAcquisition:
             return await self._run()
         finally:
             if self._waits:
-                self._client.leaves_line(self._claim)
+                self._client.leaves_line(self.claim)
 
     async def _run(self) -> AsyncHold | Refused:
         try:
             hold = await self._stand_in_line()
         except OutcomeUnknown as error:
-            error.claim = self._claim.id
+            error.claim = self.claim.id
             if await runtime.shield(self._withdraw()):
                 # Answered now: nothing was acquired, and nothing is left behind.
                 raise BackendUnavailable(
@@ -93,7 +95,7 @@ class AsyncAcquisition:
                 f"the store did not answer the withdrawal of our claim to {self._lock.name!r}; "
                 "it goes on in the background",
                 name=self._lock.name,
-                claim=self._claim.id,
+                claim=self.claim.id,
             )
         if hold is None:
             return self._refused()
@@ -125,7 +127,7 @@ class AsyncAcquisition:
             if answer is None:
                 continue
             if isinstance(answer, Grant):
-                hold = await self._believe(answer, sent_at)
+                hold = await self.believe(answer, sent_at)
                 if hold is not None:
                     return hold
                 continue
@@ -144,9 +146,9 @@ class AsyncAcquisition:
 
     async def _wait(self, until: float) -> None:
         if not self._waits:
-            self._client.joins_line(self._claim)
+            self._client.joins_line(self.claim)
             self._waits = True
-        await self._client.backend.wait(self._claim, deadline=until)
+        await self._client.backend.wait(self.claim, deadline=until)
         self._client.refuse_closed()
 
     async def _ask(self, sent_at: float) -> Grant | Held | None:
@@ -156,7 +158,7 @@ class AsyncAcquisition:
         self._may_be_known = True
         was_unanswered, self._is_unanswered = self._is_unanswered, True
         try:
-            answer = await client.backend.try_acquire(self._claim, deadline=deadline)
+            answer = await client.backend.try_acquire(self.claim, deadline=deadline)
         except OutcomeUnknown as error:
             # A repeat is idempotent, so one lost reply costs a round trip and no error.
             await self._pause_or_raise(error, at_most=1)
@@ -193,7 +195,7 @@ class AsyncAcquisition:
         clock = self._client.clock
         now = clock.now()
         has_place = self._answered_at is not None
-        patience = min(self._deadline, (self._answered_at or now) + self._claim.ttl)
+        patience = min(self._deadline, (self._answered_at or now) + self.claim.ttl)
         is_over = now >= patience if has_place else self._failures >= at_most
         if is_over or now >= self._deadline:
             raise error.about(self._lock.name)
@@ -203,10 +205,10 @@ class AsyncAcquisition:
             runtime.Event(), deadline=min(now + pause, self._deadline), clock=clock
         )
 
-    async def _believe(self, grant: Grant, sent_at: float) -> AsyncHold | None:
+    async def believe(self, grant: Grant, sent_at: float) -> AsyncHold | None:
         """Return the hold, or None when the answer came too late to be trusted."""
         client = self._client
-        if grant.claim.id != self._claim.id:
+        if grant.claim.id != self.claim.id:
             raise BackendMisbehaved(
                 f"the backend granted {self._lock.name!r} to another claim than ours",
                 name=self._lock.name,
@@ -217,13 +219,16 @@ class AsyncAcquisition:
                 "tokens are above 0 and below 2**53",
                 name=self._lock.name,
             )
-        until = trusted_until(sent_at=sent_at, ttl=grant.ttl)
+        span = grant.ttl
+        if grant.window is not None:
+            sent_at, span = grant.window.since, min(span, grant.window.seconds)
+        until = trusted_until(sent_at=sent_at, ttl=span)
         now = client.clock.now()
         if now >= until:
             await self._withdraw()
-            client.leaves_line(self._claim)
+            client.leaves_line(self.claim)
             self._waits = False
-            self._claim = self._new_claim()
+            self.claim = self._new_claim()
             return None
         if self._waits:
             client.refuse_closed()
@@ -234,6 +239,7 @@ class AsyncAcquisition:
             context=self._context,
             options=self._lock.options,
             sent_at=sent_at,
+            span=span,
             until=until,
             now=now,
         )
@@ -243,17 +249,22 @@ class AsyncAcquisition:
         client.emit(Acquired, grant, now - self._started)
         return hold
 
+    async def withdraw_unanswered(self) -> bool:
+        """Leave nothing behind of a claim that was asked for along with others."""
+        self._is_unanswered = True
+        return await self._withdraw()
+
     async def _withdraw(self) -> bool:
         """Leave nothing behind; false if the store did not answer (it goes on behind us)."""
         client, now = self._client, self._client.clock.now()
         latest = min(now, self._deadline) + client.request_timeout
         try:
             await client.backend.withdraw(
-                self._claim, deadline=max(now, latest), tombstone=self._is_unanswered
+                self.claim, deadline=max(now, latest), tombstone=self._is_unanswered
             )
         except (BackendError, OutcomeUnknown) as error:
             client.logger.debug("withdrawal not answered: %s", error)
-            client.watchdog.withdraw_later(self._claim)
+            client.watchdog.withdraw_later(self.claim)
             return False
         return True
 
@@ -268,6 +279,52 @@ class AsyncAcquisition:
                     RuntimeWarning,
                     stacklevel=_level_of_caller(),
                 )
+
+
+async def acquire_together(
+    client: AsyncClient, locks: Sequence[AsyncLock], *, timeout: float | None
+) -> list[AsyncHold] | None:
+    """Return a hold on each, granted in one step; None if they are to be asked for one by one.
+
+    As with one: unless it returns holds, none of the claims holds afterwards, or its
+    withdrawal goes on in the background.
+    """
+    client.enter()
+    attempts = [AsyncAcquisition(client, lock, timeout=timeout) for lock in locks]
+    sent_at = client.clock.now()
+    try:
+        return await _grant_all(client, attempts, sent_at)
+    except OutcomeUnknown as error:
+        error.about(locks[0].name)
+        withdrawn = [await runtime.shield(one.withdraw_unanswered()) for one in attempts]
+        if all(withdrawn):
+            return None
+        raise
+    except LockError as error:
+        error.about(locks[0].name)
+        raise
+    except BaseException:
+        # As above, for a cancellation or an interrupt.
+        for one in attempts:
+            await runtime.shield(one.withdraw_unanswered())
+        raise
+
+
+async def _grant_all(
+    client: AsyncClient, attempts: Sequence[AsyncAcquisition], sent_at: float
+) -> list[AsyncHold] | None:
+    claims = [one.claim for one in attempts]
+    deadline = sent_at + client.request_timeout
+    grants = await client.backend.try_acquire_all(claims, deadline=deadline)
+    if grants is None:
+        return None
+    holds = [await one.believe(grant, sent_at) for one, grant in zip(attempts, grants, strict=True)]
+    believed = [one for one in holds if one is not None]
+    if len(believed) == len(attempts):
+        return believed
+    for hold in believed:  # the answer came so late that some were not to be trusted any more
+        await client.end(hold)
+    return None
 
 
 def _level_of_caller() -> int:

@@ -40,6 +40,16 @@ class AsyncBackend(Protocol):
         """
         ...
 
+    async def try_acquire_all(
+        self, claims: Sequence[Claim], *, deadline: float
+    ) -> Sequence[Grant] | None:
+        """Grant claims of different names in one atomic step, if nobody is at their doors.
+
+        None if somebody is, or the store cannot: nothing was done then, and they are asked
+        for one by one.
+        """
+        ...
+
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """Answer one Renewal per grant, in one round trip where the store can.
 

@@ -108,7 +108,11 @@ class AsyncLock:
             if isinstance(answer, Refused):
                 return answer
             hold = answer
-        with client.state:
+        return self.lease_on(hold)
+
+    def lease_on(self, hold: AsyncHold) -> AsyncLease:
+        """Return a further handle on the hold."""
+        with self._client.state:
             lease = AsyncLease(hold, self)
             self._leases[lease] = hold.context
         return lease

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast._async.acquiring import acquire_together
 from holdfast._async.lock import AsyncLock
 from holdfast.errors import AcquireTimeout, ConfigurationError, WouldDeadlock
 from holdfast.options import UNSET, LockOptions, Unset, checked_timeout
@@ -43,9 +44,11 @@ class AsyncAllOf:
         clock = self._client.clock
         deadline = None if seconds is None else clock.now() + seconds
         self._refuse_deadlock()
-        leases: dict[str, AsyncLease] = {}
+        leases = await self._acquire_together(seconds)
         try:
             for name in self._order:
+                if name in leases:
+                    continue
                 left = None if deadline is None else max(0.0, deadline - clock.now())
                 leases[name] = await self._locks[name].acquire(timeout=left)
         except BaseException:
@@ -53,6 +56,17 @@ class AsyncAllOf:
             await runtime.shield(self._give_back(leases))
             raise
         return tuple(leases[name] for name in self.names)
+
+    async def _acquire_together(self, timeout: float | None) -> dict[str, AsyncLease]:
+        """Return all leases if they could be had in one step, else none."""
+        locks = [self._locks[name] for name in self._order]
+        held = set(self._client.names_held_by(runtime.context()))
+        if len(locks) == 1 or not held.isdisjoint(self.names):
+            return {}
+        holds = await acquire_together(self._client, locks, timeout=timeout)
+        return {
+            lock.name: lock.lease_on(hold) for lock, hold in zip(locks, holds or (), strict=False)
+        }
 
     async def try_acquire(self) -> tuple[AsyncLease, ...] | None:
         """Return all leases, or None when one of the names is held."""

@@ -6,12 +6,20 @@ waits for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
+
+
+class Ear(Protocol):
+    """Something that rings, and can be listened to by those who wait."""
+
+    async def attend(self, event: runtime.Event, *, deadline: float) -> None:
+        """Return when the event is set or the deadline has passed."""
+        ...
 
 
 class AsyncWakeups:
@@ -32,12 +40,19 @@ class AsyncWakeups:
         if event is not None:
             event.set()
 
-    async def wait(self, claim_id: str, *, deadline: float) -> None:
-        """Return at the next ring, or at one that came since the last wait."""
+    async def wait(self, claim_id: str, *, deadline: float, ear: Ear | None = None) -> None:
+        """Return at the next ring, or at one that came since the last wait.
+
+        Given an ear on what brings the rings, whoever waits may listen by itself.
+        """
         event = self._rung.get(claim_id)
-        if event is not None:
+        if event is None:
+            return
+        if ear is None:
             await runtime.wait_for(event, deadline=deadline, clock=self._clock)
-            event.clear()
+        else:
+            await ear.attend(event, deadline=deadline)
+        event.clear()
 
     def forget(self, claim_id: str) -> None:
         """Keep no more rings for this claim."""

@@ -24,6 +24,8 @@ from holdfast.model import Acquired, Grant, Held
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast._sync.client import Client
     from holdfast._sync.lock import Lock
     from holdfast.model import Claim
@@ -51,7 +53,7 @@ class Acquisition:
         self._started = client.clock.now()
         self._deadline = NEVER if timeout is None else self._started + timeout
         self._queues = timeout is None or timeout > 0
-        self._claim = self._new_claim()
+        self.claim = self._new_claim()
         self._may_be_known = False
         self._is_unanswered = False
         self._waits = False
@@ -69,13 +71,13 @@ class Acquisition:
             return self._run()
         finally:
             if self._waits:
-                self._client.leaves_line(self._claim)
+                self._client.leaves_line(self.claim)
 
     def _run(self) -> Hold | Refused:
         try:
             hold = self._stand_in_line()
         except OutcomeUnknown as error:
-            error.claim = self._claim.id
+            error.claim = self.claim.id
             if runtime.shield(self._withdraw()):
                 # Answered now: nothing was acquired, and nothing is left behind.
                 raise BackendUnavailable(
@@ -95,7 +97,7 @@ class Acquisition:
                 f"the store did not answer the withdrawal of our claim to {self._lock.name!r}; "
                 "it goes on in the background",
                 name=self._lock.name,
-                claim=self._claim.id,
+                claim=self.claim.id,
             )
         if hold is None:
             return self._refused()
@@ -127,7 +129,7 @@ class Acquisition:
             if answer is None:
                 continue
             if isinstance(answer, Grant):
-                hold = self._believe(answer, sent_at)
+                hold = self.believe(answer, sent_at)
                 if hold is not None:
                     return hold
                 continue
@@ -146,9 +148,9 @@ class Acquisition:
 
     def _wait(self, until: float) -> None:
         if not self._waits:
-            self._client.joins_line(self._claim)
+            self._client.joins_line(self.claim)
             self._waits = True
-        self._client.backend.wait(self._claim, deadline=until)
+        self._client.backend.wait(self.claim, deadline=until)
         self._client.refuse_closed()
 
     def _ask(self, sent_at: float) -> Grant | Held | None:
@@ -158,7 +160,7 @@ class Acquisition:
         self._may_be_known = True
         was_unanswered, self._is_unanswered = self._is_unanswered, True
         try:
-            answer = client.backend.try_acquire(self._claim, deadline=deadline)
+            answer = client.backend.try_acquire(self.claim, deadline=deadline)
         except OutcomeUnknown as error:
             # A repeat is idempotent, so one lost reply costs a round trip and no error.
             self._pause_or_raise(error, at_most=1)
@@ -195,7 +197,7 @@ class Acquisition:
         clock = self._client.clock
         now = clock.now()
         has_place = self._answered_at is not None
-        patience = min(self._deadline, (self._answered_at or now) + self._claim.ttl)
+        patience = min(self._deadline, (self._answered_at or now) + self.claim.ttl)
         is_over = now >= patience if has_place else self._failures >= at_most
         if is_over or now >= self._deadline:
             raise error.about(self._lock.name)
@@ -203,10 +205,10 @@ class Acquisition:
         self._failures += 1
         runtime.wait_for(runtime.Event(), deadline=min(now + pause, self._deadline), clock=clock)
 
-    def _believe(self, grant: Grant, sent_at: float) -> Hold | None:
+    def believe(self, grant: Grant, sent_at: float) -> Hold | None:
         """Return the hold, or None when the answer came too late to be trusted."""
         client = self._client
-        if grant.claim.id != self._claim.id:
+        if grant.claim.id != self.claim.id:
             raise BackendMisbehaved(
                 f"the backend granted {self._lock.name!r} to another claim than ours",
                 name=self._lock.name,
@@ -217,13 +219,16 @@ class Acquisition:
                 "tokens are above 0 and below 2**53",
                 name=self._lock.name,
             )
-        until = trusted_until(sent_at=sent_at, ttl=grant.ttl)
+        span = grant.ttl
+        if grant.window is not None:
+            sent_at, span = grant.window.since, min(span, grant.window.seconds)
+        until = trusted_until(sent_at=sent_at, ttl=span)
         now = client.clock.now()
         if now >= until:
             self._withdraw()
-            client.leaves_line(self._claim)
+            client.leaves_line(self.claim)
             self._waits = False
-            self._claim = self._new_claim()
+            self.claim = self._new_claim()
             return None
         if self._waits:
             client.refuse_closed()
@@ -234,6 +239,7 @@ class Acquisition:
             context=self._context,
             options=self._lock.options,
             sent_at=sent_at,
+            span=span,
             until=until,
             now=now,
         )
@@ -243,17 +249,22 @@ class Acquisition:
         client.emit(Acquired, grant, now - self._started)
         return hold
 
+    def withdraw_unanswered(self) -> bool:
+        """Leave nothing behind of a claim that was asked for along with others."""
+        self._is_unanswered = True
+        return self._withdraw()
+
     def _withdraw(self) -> bool:
         """Leave nothing behind; false if the store did not answer (it goes on behind us)."""
         client, now = self._client, self._client.clock.now()
         latest = min(now, self._deadline) + client.request_timeout
         try:
             client.backend.withdraw(
-                self._claim, deadline=max(now, latest), tombstone=self._is_unanswered
+                self.claim, deadline=max(now, latest), tombstone=self._is_unanswered
             )
         except (BackendError, OutcomeUnknown) as error:
             client.logger.debug("withdrawal not answered: %s", error)
-            client.watchdog.withdraw_later(self._claim)
+            client.watchdog.withdraw_later(self.claim)
             return False
         return True
 
@@ -268,6 +279,52 @@ class Acquisition:
                     RuntimeWarning,
                     stacklevel=_level_of_caller(),
                 )
+
+
+def acquire_together(
+    client: Client, locks: Sequence[Lock], *, timeout: float | None
+) -> list[Hold] | None:
+    """Return a hold on each, granted in one step; None if they are to be asked for one by one.
+
+    As with one: unless it returns holds, none of the claims holds afterwards, or its
+    withdrawal goes on in the background.
+    """
+    client.enter()
+    attempts = [Acquisition(client, lock, timeout=timeout) for lock in locks]
+    sent_at = client.clock.now()
+    try:
+        return _grant_all(client, attempts, sent_at)
+    except OutcomeUnknown as error:
+        error.about(locks[0].name)
+        withdrawn = [runtime.shield(one.withdraw_unanswered()) for one in attempts]
+        if all(withdrawn):
+            return None
+        raise
+    except LockError as error:
+        error.about(locks[0].name)
+        raise
+    except BaseException:
+        # As above, for a cancellation or an interrupt.
+        for one in attempts:
+            runtime.shield(one.withdraw_unanswered())
+        raise
+
+
+def _grant_all(
+    client: Client, attempts: Sequence[Acquisition], sent_at: float
+) -> list[Hold] | None:
+    claims = [one.claim for one in attempts]
+    deadline = sent_at + client.request_timeout
+    grants = client.backend.try_acquire_all(claims, deadline=deadline)
+    if grants is None:
+        return None
+    holds = [one.believe(grant, sent_at) for one, grant in zip(attempts, grants, strict=True)]
+    believed = [one for one in holds if one is not None]
+    if len(believed) == len(attempts):
+        return believed
+    for hold in believed:  # the answer came so late that some were not to be trusted any more
+        client.end(hold)
+    return None
 
 
 def _level_of_caller() -> int:

@@ -50,6 +50,7 @@ class Hold:
         "release_sent",
         "renews",
         "since",
+        "span",
         "unanswered",
         "until",
     )
@@ -63,6 +64,7 @@ class Hold:
         context: runtime.Context,
         options: LockOptions,
         sent_at: float,
+        span: float,
         until: float,
         now: float,
     ) -> None:
@@ -73,7 +75,10 @@ class Hold:
         self.since = now
         self.until = until
         self.renews = options.renew
-        self.due = due_after(sent_at=sent_at, ttl=grant.ttl) if options.renew else NEVER
+        # How long the store keeps it from the last request on: at first perhaps a window.
+        self.span = span
+        is_due = options.renew or grant.window is not None
+        self.due = due_after(sent_at=sent_at, ttl=span) if is_due else NEVER
         self.capped_at = NEVER if options.max_hold is None else now + options.max_hold
         self.on_lost = options.on_lost
         self.lost = runtime.Signal(client.clock)
@@ -94,12 +99,12 @@ class Hold:
     def is_at_risk(self, now: float) -> bool:
         """Whether the holder should hurry."""
         return self.is_trusted(now) and is_at_risk(
-            now=now, until=self.until, ttl=self.grant.ttl, unanswered=self.unanswered
+            now=now, until=self.until, ttl=self.span, unanswered=self.unanswered
         )
 
     def plan(self) -> None:
         """Work out anew when the watchdog must look: after whatever of it has changed."""
-        risk = NEVER if self.at_risk_told else at_risk_from(until=self.until, ttl=self.grant.ttl)
+        risk = NEVER if self.at_risk_told else at_risk_from(until=self.until, ttl=self.span)
         self.ends_at = min(self.until, self.capped_at)
         self.looked_at = min(self.due, risk, self.ends_at)
 

@@ -110,7 +110,11 @@ class Lock:
             if isinstance(answer, Refused):
                 return answer
             hold = answer
-        with client.state:
+        return self.lease_on(hold)
+
+    def lease_on(self, hold: Hold) -> Lease:
+        """Return a further handle on the hold."""
+        with self._client.state:
             lease = Lease(hold, self)
             self._leases[lease] = hold.context
         return lease

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast._sync.acquiring import acquire_together
 from holdfast._sync.lock import Lock
 from holdfast.errors import AcquireTimeout, ConfigurationError, WouldDeadlock
 from holdfast.options import UNSET, LockOptions, Unset, checked_timeout
@@ -45,9 +46,11 @@ class AllOf:
         clock = self._client.clock
         deadline = None if seconds is None else clock.now() + seconds
         self._refuse_deadlock()
-        leases: dict[str, Lease] = {}
+        leases = self._acquire_together(seconds)
         try:
             for name in self._order:
+                if name in leases:
+                    continue
                 left = None if deadline is None else max(0.0, deadline - clock.now())
                 leases[name] = self._locks[name].acquire(timeout=left)
         except BaseException:
@@ -55,6 +58,17 @@ class AllOf:
             runtime.shield(self._give_back(leases))
             raise
         return tuple(leases[name] for name in self.names)
+
+    def _acquire_together(self, timeout: float | None) -> dict[str, Lease]:
+        """Return all leases if they could be had in one step, else none."""
+        locks = [self._locks[name] for name in self._order]
+        held = set(self._client.names_held_by(runtime.context()))
+        if len(locks) == 1 or not held.isdisjoint(self.names):
+            return {}
+        holds = acquire_together(self._client, locks, timeout=timeout)
+        return {
+            lock.name: lock.lease_on(hold) for lock, hold in zip(locks, holds or (), strict=False)
+        }
 
     def try_acquire(self) -> tuple[Lease, ...] | None:
         """Return all leases, or None when one of the names is held."""

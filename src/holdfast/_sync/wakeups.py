@@ -8,12 +8,20 @@ waits for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
+
+
+class Ear(Protocol):
+    """Something that rings, and can be listened to by those who wait."""
+
+    def attend(self, event: runtime.Event, *, deadline: float) -> None:
+        """Return when the event is set or the deadline has passed."""
+        ...
 
 
 class Wakeups:
@@ -34,12 +42,19 @@ class Wakeups:
         if event is not None:
             event.set()
 
-    def wait(self, claim_id: str, *, deadline: float) -> None:
-        """Return at the next ring, or at one that came since the last wait."""
+    def wait(self, claim_id: str, *, deadline: float, ear: Ear | None = None) -> None:
+        """Return at the next ring, or at one that came since the last wait.
+
+        Given an ear on what brings the rings, whoever waits may listen by itself.
+        """
         event = self._rung.get(claim_id)
-        if event is not None:
+        if event is None:
+            return
+        if ear is None:
             runtime.wait_for(event, deadline=deadline, clock=self._clock)
-            event.clear()
+        else:
+            ear.attend(event, deadline=deadline)
+        event.clear()
 
     def forget(self, claim_id: str) -> None:
         """Keep no more rings for this claim."""

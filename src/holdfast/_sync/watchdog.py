@@ -108,11 +108,12 @@ class Watchdog:
             hold.until = until
             if outcome is Renewal.UNKNOWN:
                 hold.unanswered = True
-                hold.due = due_after_silence(now=now, ttl=hold.grant.ttl) if hold.renews else NEVER
+                if hold.due < NEVER:
+                    hold.due = due_after_silence(now=now, ttl=hold.span)
             else:
                 hold.unanswered = hold.at_risk_told = False
-                if hold.renews:
-                    hold.due = due_after(sent_at=sent_at, ttl=hold.grant.ttl)
+                hold.span = hold.grant.ttl
+                hold.due = due_after(sent_at=sent_at, ttl=hold.span) if hold.renews else NEVER
             hold.plan()
         if outcome is Renewal.RENEWED:
             self._client.emit(Renewed, hold.grant, margin)
@@ -197,7 +198,7 @@ class Watchdog:
                 if hold.looked_at < wake_at:  # noqa: PLR1730
                     wake_at = hold.looked_at
             if wake_at <= now:
-                due = [one for one in self._watched if one.due <= now + TOGETHER * one.grant.ttl]
+                due = [one for one in self._watched if one.due <= now + TOGETHER * one.span]
             self._ends_first = ends_first
         for hold, reason in lost:
             hold.lose(reason)
@@ -210,7 +211,7 @@ class Watchdog:
         abandoned = [hold for hold in due if hold.is_abandoned()]
         for hold in abandoned:
             self._abandon(hold)
-        due = [hold for hold in due if hold.renews]
+        due = [hold for hold in due if hold.due < NEVER]
         if not due:
             return
         sent_at = client.clock.now()

@@ -29,7 +29,7 @@ class Standing(enum.IntEnum):
     """Where a claim stands. The first three weigh on the capacity."""
 
     HOLDING = 0
-    ADMITTED = 1  # by a release; holds once it answers
+    ADMITTED = 1  # by a release; holds for a window, and for its ttl once it has answered
     CLOSING = 2  # nobody holds, but lock_delay or min_hold keeps the weight closed
     WAITING = 3
     GONE = 4  # a tombstone: this claim id is over
@@ -114,19 +114,23 @@ class Door:
 
     def renew(self, claim_id: str, *, now: float, ttl: float) -> Renewal:
         """Set the deadline anew, if the claim still holds; never resurrects (law 4)."""
-        self.settle(now=now)
         place = self.find(claim_id)
-        if place is None or place.standing is not Standing.HOLDING:
-            is_broken = place is not None and place.standing is Standing.BROKEN
-            return Renewal.BROKEN if is_broken else Renewal.LOST
-        place.until = now + ttl
-        self.changed.append(place)
-        return Renewal.RENEWED
+        holds = self._holds(place, now=now)
+        if place is not None and holds:
+            place.standing = Standing.HOLDING
+            place.until = now + ttl
+            self.changed.append(place)
+        self.settle(now=now)
+        if holds:
+            return Renewal.RENEWED
+        place = self.find(claim_id)
+        is_broken = place is not None and place.standing is Standing.BROKEN
+        return Renewal.BROKEN if is_broken else Renewal.LOST
 
     def release(self, claim_id: str, *, now: float, tombstone: bool = False) -> bool:
         """End the claim's hold and admit the next; true if it was still held."""
         place = self.find(claim_id)
-        was_held = place is not None and place.standing is Standing.HOLDING and now < place.until
+        was_held = place is not None and place.standing <= Standing.ADMITTED and now < place.until
         if place is not None and was_held:
             self._end(place, closed_until=place.since + place.claim.min_hold, now=now)
             if tombstone:
@@ -148,9 +152,13 @@ class Door:
     def break_(self, *, now: float) -> tuple[Holder, ...]:
         """End every hold, leaving each claim's lock_delay closed; the line moves up."""
         self.settle(now=now)
-        broken = [place for place in self.places if place.standing is Standing.HOLDING]
+        broken = [place for place in self.places if place.standing <= Standing.ADMITTED]
         holders = tuple(self._holder(place, now=now) for place in broken)
         for place in broken:
+            if place.standing is Standing.ADMITTED:
+                # No tombstone: it may not have answered yet, and then it asks again.
+                self._drop(place)
+                continue
             self._end(place, closed_until=now + place.claim.lock_delay, now=now)
             self._bury(place.claim, now=now, standing=Standing.BROKEN)
         self.settle(now=now)
@@ -224,6 +232,10 @@ class Door:
             yield nearest
 
     # -- the steps ---------------------------------------------------------------------
+
+    def _holds(self, place: Place | None, *, now: float) -> bool:
+        # Admitted counts: the claim may know it from the one who rang.
+        return place is not None and place.standing <= Standing.ADMITTED and now < place.until
 
     def _check_capacity(self, claim: Claim) -> None:
         if claim.capacity == self.capacity:

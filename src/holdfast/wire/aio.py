@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.runtime import forking
+from holdfast.runtime.aio import Event, wait_for
 from holdfast.wire import refusals
 from holdfast.wire.places import host_name_checked
 from holdfast.wire.resp import MORE, NotRedis, Parser, Push, Refusal, Reply, packed
@@ -375,6 +376,13 @@ class Ear:
     def kick(self) -> None:
         """Let `listen` return."""
         self._kicked.set()
+
+    async def attend(self, event: Event, *, deadline: float) -> None:
+        """Return when the event is set or the deadline has passed; the loop reads for all."""
+        await wait_for(event, deadline=deadline, clock=self._clock)
+
+    def nudge(self) -> None:
+        """Do nothing: whoever waits sees by itself that its event is set."""
 
     async def close(self) -> None:
         """Hear no more."""

@@ -8,7 +8,7 @@ from functools import cache
 from holdfast.scripts import redis_script
 from holdfast.wire.resp import packed
 
-VERBS = ("acquire", "beat", "break", "inspect", "release", "renew", "withdraw")
+VERBS = ("acquire", "acquire_all", "beat", "break", "inspect", "release", "renew", "withdraw")
 
 DIRECT = ("EVALSHA", "SCRIPT LOAD", "SUBSCRIBE", "UNSUBSCRIBE", "SCAN")
 """What the client itself runs; the rest is run by the scripts, as the same user."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.model import Claim
 
 KEYS = ("door", "ends", "line", "gone", "kin")
-VERBS = ("acquire", "renew", "release", "withdraw", "break", "inspect", "beat")
+VERBS = ("acquire", "acquire_all", "renew", "release", "withdraw", "break", "inspect", "beat")
 SECOND = 1_000_000
 
 RENEWALS = {0: Renewal.LOST, 1: Renewal.RENEWED, 2: Renewal.BROKEN}
@@ -66,16 +66,27 @@ class Keys:
 
 def acquire(keys: bytes, claim: Claim, inbox: str) -> bytes:
     """Return the request; an empty inbox joins no line."""
-    details = (
-        f"{claim.weight} {_us(claim.ttl)} {_us(claim.lock_delay)} {_us(claim.min_hold)} "
-        f"{'-' if claim.party is None else party_key(claim.party)} "
-        f"{client_key(claim.client)} {claim.owner}"
-    )
     return _called(
         "acquire",
         keys,
-        (claim.id.encode(), b"%d" % claim.capacity, inbox.encode(), details.encode()),
+        (claim.id.encode(), b"%d" % claim.capacity, inbox.encode(), _details(claim)),
     )
+
+
+def acquire_all(keys: Sequence[bytes], claims: Sequence[Claim]) -> bytes:
+    """Return the request for several names at once, which all have the same capacity."""
+    arguments = [b"%d" % claims[0].capacity]
+    for claim in claims:
+        arguments += (claim.id.encode(), _details(claim))
+    return _called("acquire_all", b"".join(keys), arguments, names=len(claims))
+
+
+def _details(claim: Claim) -> bytes:
+    return (
+        f"{claim.weight} {_us(claim.ttl)} {_us(claim.lock_delay)} {_us(claim.min_hold)} "
+        f"{'-' if claim.party is None else party_key(claim.party)} "
+        f"{client_key(claim.client)} {claim.owner}"
+    ).encode()
 
 
 def renew(keys: bytes, claim: Claim) -> bytes:
@@ -171,6 +182,21 @@ class Beat:
     epoch: int
     ends_in: float | None
     is_unsettled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """A message that a claim was admitted; see door.lua."""
+
+    claim: str
+    epoch: int
+    token: int
+
+
+def ring(message: bytes) -> Ring:
+    """Read the message that rings a claim."""
+    claim, epoch, token = message.split(b" ")
+    return Ring(claim.decode(), int(epoch), int(token))
 
 
 def place(reply: list[Any]) -> Place:

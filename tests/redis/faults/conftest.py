@@ -24,7 +24,7 @@ from holdfast.scripts import redis_script
 
 PATIENCE = 20.0
 PUPPET = Path(__file__).with_name("puppet.py")
-VERBS = ("acquire", "renew", "release", "withdraw", "beat", "inspect", "break")
+VERBS = ("acquire", "acquire_all", "renew", "release", "withdraw", "beat", "inspect", "break")
 
 
 class Puppet:

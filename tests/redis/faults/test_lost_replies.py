@@ -7,8 +7,8 @@ import pytest
 from holdfast import BackendUnavailable, OutcomeUnknown
 from holdfast.scripts import redis_script
 
-ACQUIRE, RENEW, RELEASE, BEAT = (
-    redis_script(verb).sha for verb in ("acquire", "renew", "release", "beat")
+ACQUIRE, ACQUIRE_ALL, RENEW, RELEASE, BEAT = (
+    redis_script(verb).sha for verb in ("acquire", "acquire_all", "renew", "release", "beat")
 )
 TTL = 60.0
 """Longer than any test: what is gone was not ended by its time."""
@@ -37,6 +37,43 @@ def test_a_reply_lost_on_acquire_costs_a_moment(locks, proxy, line):
     assert locks.inspect("door").last_token == lease.token
     lease.release()
     assert line("door") == ([], 0)
+
+
+def test_several_names_that_are_free_cost_one_request(locks, scripts_run, line):
+    """All of them in one step of the server."""
+    locks.lock("door").acquire().release()
+    before = scripts_run()
+
+    leases = locks.all("c", "a", "b").acquire(timeout=5)
+
+    assert scripts_run() - before == 1
+    assert [lease.name for lease in leases] == ["c", "a", "b"]
+    assert [line(name)[0] for name in "cab"] == [[lease.token] for lease in leases]
+    for lease in leases:
+        lease.release()
+    assert [line(name) for name in "abc"] == [([], 0)] * 3
+
+
+def test_several_names_are_not_taken_in_part(flavour, locks, server, line):
+    """One of them is held: the others stay free for whoever needs only them."""
+    lease = flavour.locks(server.url).lock("b").acquire()
+
+    assert locks.all("a", "b", "c").try_acquire() is None
+
+    assert [line(name) for name in "abc"] == [([], 0), ([lease.token], 0), ([], 0)]
+
+
+def test_a_reply_lost_on_several_names_leaves_no_second_hold(locks, proxy, line):
+    """The claims are withdrawn, and the names asked for one by one."""
+    lost = proxy.lose_reply_to(ACQUIRE_ALL)
+
+    leases = locks.all("a", "b").acquire(timeout=5)
+
+    assert lost.is_set()
+    assert [line(name) for name in "ab"] == [([lease.token], 0) for lease in leases]
+    for lease in leases:
+        lease.release()
+    assert [line(name) for name in "ab"] == [([], 0)] * 2
 
 
 @pytest.mark.parametrize("after", [1, 5, 17], ids="{} bytes".format)

@@ -157,3 +157,23 @@ def test_a_waiter_cut_off_to_its_end_is_told_in_time_and_withdrawn_later(
 
     assert waited < 0.5 + 0.2 + SLACK
     assert behind.result(SLACK).token > lease.token
+
+
+@pytest.mark.parametrize("renew", [True, False])
+def test_a_lease_by_message_becomes_a_full_one(flavour, server, diary, eventually, renew):
+    """At first it is trusted for a window; a renewal soon makes it a lease of its ttl."""
+    locks = flavour.locks(server.url)
+    first = locks.lock("door").acquire()
+    lock = flavour.locks(server.url, on_event=diary).lock("door", ttl=30, renew=renew)
+    waiter = flavour.start(lock.acquire, timeout=20)
+    eventually(lambda: len(locks.inspect("door").line) == 1)
+    first.release()
+    lease = waiter.result(20)
+    at_first = lease.remaining
+
+    eventually(lambda: diary.count("Renewed") == 1)
+
+    assert at_first <= WINDOW
+    assert lease.remaining > WINDOW
+    assert lease.is_trusted
+    lease.release()

@@ -65,7 +65,7 @@ SMALLEST = permissions.smallest("holdfast").split()
         ("-evalsha", "may not run EVALSHA: it needs +evalsha"),
         ("-script", "may not run SCRIPT|LOAD: it needs +script|load"),
         ("-hmget", "may not run HMGET: it needs +hmget"),
-        ("-zadd", "may not run ZADD: it needs +zadd"),
+        ("-hset", "may not run HSET: it needs +hset"),
         ("-time", "may not run TIME: it needs +time"),
         ("resetkeys", "may not use our keys: it needs ~<namespace>:*, by default ~holdfast:*"),
     ],

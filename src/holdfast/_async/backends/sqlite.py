@@ -64,6 +64,13 @@ class AsyncSqliteBackend:
         """See the protocol."""
         return await self._worker.run(self._database.try_acquire, claim, deadline=deadline)
 
+    async def try_acquire_all(
+        self, claims: Sequence[Claim], *, deadline: float
+    ) -> Sequence[Grant] | None:
+        """See the protocol; here one by one is as good."""
+        del claims, deadline
+        return None
+
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
         return await self._worker.run(self._database.renew, grants, deadline=deadline)

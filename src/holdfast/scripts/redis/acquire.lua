@@ -8,36 +8,14 @@
 -- include opening.lua
 
 local known = open(1, ARGV[1])
-local weight, ttl = string.match(ARGV[4], '^(%d+) (%d+) ')
-if not known and used == 0 and arrivals == 0 then
-  -- Nobody here: the way of an uncontended lock, before the rest is even defined.
-  if keep == 0 then
-    call('UNLINK', ENDS, LINE, GONE, KIN) -- left over if the server evicted the door alone
-  end
-  -- Texts are made once: turning a number into one costs as much as a command.
-  local since, ends = int(now), now + ttl
-  local given = token < now and since or int(token + 1)
-  token = math.max(token + 1, now)
-  if outlive(math.max(token, ends)) then
-    kept = int(keep)
-    call('HSET', DOOR, 'format', FORMAT, 'keep', kept)
-    call('PEXPIREAT', GONE, kept)
-  end
-  call('HSET', DOOR, 'capacity', ARGV[2], 'token', given, 'used', weight,
-    '#' .. ARGV[1], 'H ' .. since .. ' ' .. given .. ' ' .. ARGV[4])
-  call('PEXPIREAT', DOOR, kept)
-  call('ZADD', ENDS, int(ends), ARGV[1])
-  call('PEXPIREAT', ENDS, kept)
-  local party = string.match(ARGV[4], '^%d+ %d+ %d+ %d+ (%x+) ')
-  if party then
-    call('ZADD', KIN, 0, party .. 'i' .. string.format('%010d', weight) .. ARGV[1])
-    call('PEXPIREAT', KIN, kept)
-  end
-  return token
+local ttl, party = string.match(ARGV[4], '^%d+ (%d+) %d+ %d+ (%S+) ')
+if not known and party == '-' and is_empty() then
+  return enter_solo(ARGV[1], ARGV[2], ARGV[4]) -- before the rest is even defined
 end
 
 -- include door.lua
 
+known = unfold(ARGV[1]) or known
 local asking = place_of(ARGV[1], 'W 0 0 ' .. ARGV[4])
 if known and ARGV[3] ~= '' then
   hear(asking.client, ARGV[3]) -- it speaks: not void for its silence
@@ -45,9 +23,13 @@ end
 settle()
 
 local place = find(ARGV[1])
-if place and place.standing == 'W' and (is_void(place) or not call('ZSCORE', LINE, place.id)) then
-  drop(place)
-  place = nil
+local rank, epoch = 0, 0
+if place and place.standing == 'W' then
+  rank, epoch = (call('ZRANK', LINE, place.id) or -1) + 1, place.since
+  if rank == 0 or is_void(place) then
+    drop(place)
+    place, rank, epoch = nil, 0, 0
+  end
 end
 
 if place and (place.standing == 'H' or place.standing == 'A') then
@@ -66,7 +48,7 @@ if place and (place.standing == 'H' or place.standing == 'A') then
 end
 
 if not place then
-  local is_waiting = call('EXISTS', LINE) == 1
+  local is_waiting = somebody_waits()
   if tonumber(ARGV[2]) ~= capacity then
     if used > 0 or is_waiting then
       save()
@@ -83,13 +65,9 @@ if not place then
   end
   if ARGV[3] ~= '' then
     join(asking, ARGV[3])
-    place = asking
+    rank, epoch = call('ZRANK', LINE, asking.id) + 1, asking.since
   end
 end
 
-local rank, epoch = 0, 0
-if place and place.standing == 'W' then
-  rank, epoch = call('ZRANK', LINE, place.id) + 1, place.since
-end
 save()
 return {now, rank, epoch, more and 1 or 0, unpack(inside())}

@@ -12,9 +12,10 @@
 local answers = {}
 for i = 2, #ARGV do
   open(5 * (i - 2) + 1, '')
-  more, dirty, clients = false, false, {}
+  begin()
+  unfold('')
   hear(ARGV[i], ARGV[1])
-  settle()
+  settle(true)
   save()
   local client = client_of(ARGV[i])
   local first = call('ZRANGE', ENDS, 0, 0, 'WITHSCORES')

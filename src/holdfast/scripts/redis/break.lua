@@ -10,17 +10,22 @@ open(1, '')
 
 -- include door.lua
 
+unfold('')
 settle()
 local skipped = tonumber(ARGV[1])
 local list = {}
 local some = call('ZRANGE', ENDS, skipped, skipped + STEPS - 1, 'WITHSCORES')
 for i = 1, #some, 2 do
   local place = find(some[i])
-  if place and place.standing == 'H' then
+  if place and (place.standing == 'H' or place.standing == 'A') then
     list[#list + 1] = some[i + 1]
-    list[#list + 1] = call('HGET', DOOR, '#' .. place.id)
-    finish(place, now + place.delay)
-    bury(place, 'B')
+    list[#list + 1] = get('#' .. place.id)
+    if place.standing == 'H' then
+      finish(place, now + place.delay)
+      bury(place, 'B')
+    else
+      drop(place) -- no tombstone: it may not have answered yet, and then it asks again
+    end
   else
     skipped = skipped + 1
   end

@@ -6,17 +6,46 @@ local PATIENCE = 7000000 -- a client that waits and was not heard for so long is
 local GLANCE = 60000000
 local STEPS, SHOWN = 16, 16
 local steps, more = STEPS, false
-local dirty, clients = false, {}
+
+-- Of the door that is open. Each call costs more than all the rest, so a field that was read
+-- is kept, and those that were changed are written at the end, all together.
+local fields, changed, clients
+local dirty, made, was_left, has_gone, before
+
+local function begin()
+  fields, changed, clients = {['#' .. asked] = found[9]}, {}, {}
+  dirty, made, was_left, more = false, {}, false, false
+  has_gone = found[7] and true
+  before = {capacity, token, keep, used, arrivals, has_gone}
+end
+
+if found then
+  begin()
+end
+
+local function get(field)
+  local text = fields[field]
+  if text == nil then
+    text = call('HGET', DOOR, field)
+    fields[field] = text
+  end
+  return text
+end
+
+local function put(field, text)
+  fields[field], changed[field], dirty = text, true, true
+end
 
 -- A record: standing since token weight ttl delay hold party client owner. Standings are
 -- H(olding), A(dmitted), C(losing), W(aiting), G(one), B(roken). Of one who waits, `since`
 -- is the epoch of its client: another epoch means that the claim is void.
+local RECORD = '^(%a) (%d+) (%d+) ((%d+) (%d+) (%d+) (%d+) (%S+) (%S+) .*)$'
+
 local function place_of(claim, text)
   if not text then
     return nil
   end
-  local standing, since, given, details = string.match(text, '^(%a) (%d+) (%d+) (.*)$')
-  local weight, ttl, delay, hold, party, client = string.match(details, '^(%d+) (%d+) (%d+) (%d+) (%S+) (%S+)')
+  local standing, since, given, details, weight, ttl, delay, hold, party, client = string.match(text, RECORD)
   return {
     id = claim, standing = standing, since = tonumber(since), token = tonumber(given),
     details = details, weight = tonumber(weight), ttl = tonumber(ttl), delay = tonumber(delay),
@@ -25,44 +54,78 @@ local function place_of(claim, text)
 end
 
 local function find(claim)
-  return place_of(claim, call('HGET', DOOR, '#' .. claim))
+  return place_of(claim, get('#' .. claim))
 end
 
 local function write(place)
-  dirty = true
-  call('HSET', DOOR, '#' .. place.id,
+  put('#' .. place.id,
     place.standing .. ' ' .. int(place.since) .. ' ' .. int(place.token) .. ' ' .. place.details)
 end
 
 local function erase(place)
-  dirty = true
-  call('HDEL', DOOR, '#' .. place.id)
+  put('#' .. place.id, false)
+end
+
+-- Only while somebody waits are there arrivals; those who left may have been the last.
+local function somebody_waits()
+  return arrivals > 0 and not (was_left and call('EXISTS', LINE) == 0)
+end
+
+local function save_clients()
+  for name, client in pairs(clients) do
+    if client.is_changed then
+      put('@' .. name, client.waiting > 0 and
+        int(client.epoch) .. ' ' .. int(client.heard) .. ' ' .. int(client.waiting) .. ' ' .. client.inbox)
+    end
+  end
+end
+
+local function save_fields()
+  local set, cut = {}, {}
+  for field in pairs(changed) do
+    if fields[field] then
+      set[#set + 1], set[#set + 2] = field, fields[field]
+    else
+      cut[#cut + 1] = field
+    end
+  end
+  local names = {'capacity', 'token', 'keep', 'used', 'arrivals'}
+  for i, value in ipairs({capacity, token, keep, used, arrivals}) do
+    if value ~= before[i] then
+      set[#set + 1], set[#set + 2] = names[i], int(value)
+    end
+  end
+  if has_gone and not before[6] then
+    set[#set + 1], set[#set + 2] = 'gone', '1'
+  elseif before[6] and not has_gone then
+    cut[#cut + 1] = 'gone'
+  end
+  if not found[1] then
+    set[#set + 1], set[#set + 2] = 'format', FORMAT
+  end
+  if #set > 0 then
+    call('HSET', DOOR, unpack(set))
+  end
+  if #cut > 0 then
+    call('HDEL', DOOR, unpack(cut))
+  end
 end
 
 local function save()
   if not dirty then
     return
   end
-  for name, client in pairs(clients) do
-    if client.is_changed and client.waiting == 0 then
-      call('HDEL', DOOR, '@' .. name)
-    elseif client.is_changed then
-      call('HSET', DOOR, '@' .. name,
-        int(client.epoch) .. ' ' .. int(client.heard) .. ' ' .. int(client.waiting) .. ' ' .. client.inbox)
-    end
-  end
+  save_clients()
   outlive(math.max(token, now))
-  if arrivals > 0 and call('EXISTS', LINE) == 0 then
+  if not somebody_waits() then
     arrivals = 0
-    call('HDEL', DOOR, 'arrivals')
   end
-  call('HSET', DOOR, 'format', FORMAT, 'capacity', int(capacity), 'token', int(token), 'keep', int(keep),
-    'used', int(used))
-  if arrivals > 0 then
-    call('HSET', DOOR, 'arrivals', int(arrivals))
-  end
+  save_fields()
+  -- A key that was made now has no end yet; the others have theirs.
   for _, key in ipairs({DOOR, ENDS, LINE, GONE, KIN}) do
-    call('PEXPIREAT', key, int(keep))
+    if made[key] or keep ~= before[3] then
+      call('PEXPIREAT', key, int(keep))
+    end
   end
 end
 
@@ -100,15 +163,17 @@ end
 -- Inside: holding, admitted or closing. A hold that is over has no party any more.
 
 local function come_in(place, ends)
+  made[ENDS] = made[ENDS] or used == 0
   call('ZADD', ENDS, int(ends), place.id)
   outlive(ends)
   if place.party == '-' or place.standing == 'C' then
     used = used + place.weight
     return
   end
-  local before = heaviest(place.party)
+  local weight = heaviest(place.party)
+  made[KIN] = true
   call('ZADD', KIN, 0, kin_key(place))
-  used = used + math.max(0, place.weight - before)
+  used = used + math.max(0, place.weight - weight)
 end
 
 local function go_out(place)
@@ -117,15 +182,16 @@ local function go_out(place)
     used = used - place.weight
     return
   end
-  local before = heaviest(place.party)
+  local weight = heaviest(place.party)
   call('ZREM', KIN, kin_key(place))
-  used = used - (before - heaviest(place.party))
+  used = used - (weight - heaviest(place.party))
 end
 
 local function bury(place, standing)
   place.standing = standing
   write(place)
   local ends = now + math.max(place.ttl, TOMBSTONE)
+  has_gone, made[GONE] = true, true
   call('ZADD', GONE, int(ends), place.id)
   outlive(ends)
 end
@@ -154,7 +220,7 @@ end
 local function client_of(name)
   local client = clients[name]
   if not client then
-    local text = call('HGET', DOOR, '@' .. name)
+    local text = get('@' .. name)
     if not text then
       return nil
     end
@@ -182,9 +248,13 @@ local function join(place, inbox)
   local client = client_of(place.client) or {name = place.client, epoch = now, waiting = 0}
   client.heard, client.inbox, client.waiting = now, inbox, client.waiting + 1
   keep_client(client)
+  if not somebody_waits() then
+    arrivals, made[LINE] = 0, true
+  end
   arrivals = arrivals + 1
   call('ZADD', LINE, int(arrivals), place.id)
   if place.party ~= '-' then
+    made[KIN] = true
     call('ZADD', KIN, 0, place.party .. 'w' .. place.id)
   end
   place.standing, place.since, place.token = 'W', client.epoch, 0
@@ -193,6 +263,7 @@ end
 
 -- → the client, as it was told before
 local function leave_line(place)
+  was_left = true
   call('ZREM', LINE, place.id)
   if place.party ~= '-' then
     call('ZREM', KIN, place.party .. 'w' .. place.id)
@@ -237,10 +308,12 @@ local function is_void(place)
   return not client or place.since ~= client.epoch or math.abs(now - client.heard) > PATIENCE
 end
 
+-- The ring names the epoch that the claim waited in. Whoever was told of the same one when it
+-- last asked was admitted after that, so it holds for a window counted from its asking.
 local function admit(place)
-  local client = leave_line(place)
+  local client, epoch = leave_line(place), place.since
   enter(place, 'A', now + WINDOW)
-  ring(client, place.id)
+  ring(client, place.id .. ' ' .. int(epoch) .. ' ' .. int(place.token))
 end
 
 -- The others of a party pass wherever they stand: the party that waits for itself would wait
@@ -271,7 +344,7 @@ local function finish(place, closed)
 end
 
 local function expire()
-  while true do
+  while used > 0 do
     local first = call('ZRANGE', ENDS, 0, 0, 'WITHSCORES')
     local ends = tonumber(first[2])
     if not ends then
@@ -314,17 +387,26 @@ local function expire()
 end
 
 local function forget_the_gone()
-  for _, claim in ipairs(call('ZRANGEBYSCORE', GONE, '-inf', int(now), 'LIMIT', 0, STEPS)) do
+  local over = call('ZRANGEBYSCORE', GONE, '-inf', int(now), 'LIMIT', 0, STEPS)
+  for _, claim in ipairs(over) do
     local place = find(claim)
     if place then
       drop(place)
     end
     call('ZREM', GONE, claim)
   end
+  if #over > 0 and call('EXISTS', GONE) == 0 then
+    has_gone, dirty = false, true
+  end
 end
 
-local function move_up()
+-- When the door is full only kin of one inside may pass, and void claims can go later,
+-- unless asked to be thorough: then as many are dropped as may be, before there is room.
+local function move_up(thorough)
   while true do
+    if used >= capacity and not thorough and call('EXISTS', KIN) == 0 then
+      return
+    end
     local first = call('ZRANGE', LINE, 0, 0)[1]
     if not first then
       return
@@ -332,6 +414,7 @@ local function move_up()
     local place = find(first)
     if not place then
       call('ZREM', LINE, first)
+      was_left, dirty = true, true
       return
     end
     local void = is_void(place)
@@ -354,22 +437,43 @@ local function move_up()
 end
 
 -- Let what is overdue end, then admit from the front of the line.
-local function settle()
+local function settle(thorough)
   expire()
-  forget_the_gone()
-  if arrivals > 0 then
-    move_up()
+  if has_gone then
+    forget_the_gone()
   end
+  if arrivals > 0 then
+    move_up(thorough)
+  end
+end
+
+-- Makes of a solo hold what it would be among others → its record if it is this claim's, or nil.
+local function unfold(claim)
+  if not solo then
+    return nil
+  end
+  local id, ends, record = string.match(solo, '^(%S+) (%d+) (.*)$')
+  put('solo', false)
+  put('#' .. id, record)
+  come_in(place_of(id, record), tonumber(ends))
+  return id == claim and record or nil
 end
 
 -- → deadlines and records of some who are inside, one after the other
 local function inside()
-  local list = {}
+  local list, claims = {}, {}
+  if solo and get('solo') then -- not unfolded: an inspection changes nothing
+    local _, ends, record = string.match(solo, '^(%S+) (%d+) (.*)$')
+    return {ends, record}
+  end
   local ends = call('ZRANGE', ENDS, 0, SHOWN - 1, 'WITHSCORES')
   for i = 1, #ends, 2 do
-    local record = call('HGET', DOOR, '#' .. ends[i])
+    claims[#claims + 1] = '#' .. ends[i]
+  end
+  local records = #claims > 0 and call('HMGET', DOOR, unpack(claims)) or {}
+  for i, record in ipairs(records) do
     if record then
-      list[#list + 1] = ends[i + 1]
+      list[#list + 1] = ends[2 * i]
       list[#list + 1] = record
     end
   end

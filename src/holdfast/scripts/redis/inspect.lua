@@ -19,6 +19,6 @@ local page = call('ZRANGEBYSCORE', LINE, '(' .. ARGV[1], '+inf', 'WITHSCORES', '
 for i = 1, #page, 2 do
   local place = find(page[i])
   list[#list + 1] = page[i + 1]
-  list[#list + 1] = (not place or is_void(place)) and '' or call('HGET', DOOR, '#' .. page[i])
+  list[#list + 1] = (not place or is_void(place)) and '' or get('#' .. page[i])
 end
 return list

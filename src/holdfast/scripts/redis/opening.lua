@@ -1,9 +1,12 @@
 -- Reads a door: what every verb does first. The keys of a name stand together in KEYS:
 --   door  hash: format, capacity, token (the last given), keep (when the keys vanish, ms), used (the
---         weight inside), arrivals (only while somebody waits), #<claim>: its record,
---         @<client>: the record of a client that waits
+--         weight inside), arrivals (only while somebody waits), gone (only while there are
+--         tombstones), #<claim>: its record, @<client>: the record of a client that waits,
+--         solo: <claim> <deadline> <record> of one who came in while nobody else was here
 --   ends  zset: who is inside, by deadline       line  zset: who waits, by arrival
 --   gone  zset: tombstones, by deadline          kin   zset: the claims of explicit owners
+-- Most locks are held by one and wanted by nobody else. Such a hold is the field solo and
+-- nothing more; whoever finds it in the way unfolds it first, into what door.lua works on.
 -- Times are µs of the server's clock. A number becomes text by int(): tostring() rounds.
 local FORMAT = '1'
 local DAY, HOUR = 86400000, 3600000
@@ -11,7 +14,7 @@ local call = redis.call
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local DOOR, ENDS, LINE, GONE, KIN
-local capacity, token, keep, kept, used, arrivals
+local asked, found, capacity, token, keep, used, arrivals, solo
 
 local function int(number)
   return string.format('%.0f', number)
@@ -20,13 +23,14 @@ end
 -- → the claim's record as it was found, or false
 local function open(first, claim)
   DOOR, ENDS, LINE, GONE, KIN = unpack(KEYS, first, first + 4)
-  local found = call('HMGET', DOOR, 'format', 'capacity', 'token', 'keep', 'used', 'arrivals', '#' .. claim)
+  asked = claim
+  found = call('HMGET', DOOR, 'format', 'capacity', 'token', 'keep', 'used', 'arrivals', 'gone', 'solo', '#' .. claim)
   if found[1] and found[1] ~= FORMAT then
     error({err = 'HOLDFAST_FORMAT ' .. found[1]})
   end
   capacity, token, keep = tonumber(found[2]) or 0, tonumber(found[3]) or 0, tonumber(found[4]) or 0
-  kept, used, arrivals = found[4], tonumber(found[5]) or 0, tonumber(found[6]) or 0
-  return found[7]
+  used, arrivals, solo = tonumber(found[5]) or 0, tonumber(found[6]) or 0, found[8]
+  return found[9]
 end
 
 -- A name's keys outlive by a day its last token and whatever else ends: told by the token,
@@ -39,4 +43,32 @@ local function outlive(moment)
   end
   keep = needed + HOUR
   return true
+end
+
+local function is_empty()
+  return not solo and used == 0 and arrivals == 0
+end
+
+-- The same for a solo hold, whose door is all there is.
+local function outlive_solo(moment)
+  if outlive(moment) then
+    call('HSET', DOOR, 'format', FORMAT, 'keep', int(keep))
+    call('PEXPIREAT', DOOR, int(keep))
+    call('PEXPIREAT', GONE, int(keep))
+  end
+end
+
+-- Lets one in where nobody is → its token. The way of an uncontended lock.
+local function enter_solo(claim, size, details)
+  if keep == 0 then
+    call('UNLINK', ENDS, LINE, GONE, KIN) -- left over if the server evicted the door alone
+  end
+  -- Texts are made once: turning a number into one costs as much as a command.
+  local since, ends = int(now), now + string.match(details, '^%d+ (%d+) ')
+  local given = token < now and since or int(token + 1)
+  token = math.max(token + 1, now)
+  call('HSET', DOOR, 'capacity', size, 'token', given,
+    'solo', claim .. ' ' .. int(ends) .. ' H ' .. since .. ' ' .. given .. ' ' .. details)
+  outlive_solo(math.max(token, ends))
+  return token
 end

@@ -7,21 +7,20 @@
 -- include opening.lua
 
 local known = open(1, ARGV[1])
-local ends = known and tonumber(call('ZSCORE', ENDS, ARGV[1]))
-local holds = ends and ends > now and string.sub(known, 1, 1) == 'H'
-if holds and arrivals == 0 and ARGV[2] == '0' then
-  local weight = string.match(known, '^H %d+ %d+ (%d+) %d+ %d+ 0 %- ')
-  if weight then
+if solo and ARGV[2] == '0' then
+  local claim, ends = string.match(solo, '^(%S+) (%d+) H %d+ %d+ %d+ %d+ %d+ 0 ')
+  if claim == ARGV[1] and tonumber(ends) > now then
     -- Nobody waits, nothing stays closed: the way of an uncontended lock.
-    call('HDEL', DOOR, '#' .. ARGV[1])
-    call('HSET', DOOR, 'used', int(used - weight))
-    call('ZREM', ENDS, ARGV[1])
+    call('HDEL', DOOR, 'solo')
     return 1
   end
 end
 
 -- include door.lua
 
+known = unfold(ARGV[1]) or known
+local ends = known and tonumber(call('ZSCORE', ENDS, ARGV[1]))
+local holds = ends and ends > now and string.match(known, '^[HA]')
 if holds then
   local place = place_of(ARGV[1], known)
   finish(place, math.min(place.since, now) + place.hold)

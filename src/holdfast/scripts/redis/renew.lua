@@ -7,25 +7,27 @@
 -- include opening.lua
 
 local known = open(1, ARGV[1])
-local ends = known and tonumber(call('ZSCORE', ENDS, ARGV[1]))
-local holds = ends and ends > now and string.sub(known, 1, 1) == 'H'
-if holds then
-  call('ZADD', ENDS, int(now + ARGV[2]), ARGV[1])
-end
-if holds and arrivals == 0 then
-  if outlive(now + ARGV[2]) then
-    call('HSET', DOOR, 'keep', int(keep))
-    for i = 1, 5 do
-      call('PEXPIREAT', KEYS[i], int(keep))
-    end
+local later = now + ARGV[2]
+if solo then
+  local claim, ends, record = string.match(solo, '^(%S+) (%d+) (.*)$')
+  if claim == ARGV[1] and tonumber(ends) > now then
+    call('HSET', DOOR, 'solo', claim .. ' ' .. int(later) .. ' ' .. record)
+    outlive_solo(later)
+    return 1
   end
-  return 1
 end
 
 -- include door.lua
 
+known = unfold(ARGV[1]) or known
+local ends = known and tonumber(call('ZSCORE', ENDS, ARGV[1]))
+local holds = ends and ends > now and string.match(known, '^[HA]')
 if holds then
-  outlive(now + ARGV[2])
+  if holds == 'A' then
+    put('#' .. ARGV[1], 'H' .. string.sub(known, 2))
+  end
+  call('ZADD', ENDS, int(later), ARGV[1])
+  outlive(later)
   dirty = true
 end
 settle()

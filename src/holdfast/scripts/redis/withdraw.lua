@@ -10,12 +10,13 @@ local known = open(1, ARGV[1])
 if known and string.match(known, '^[GB]') then
   return 0
 end
-if not known and ARGV[2] == '0' and arrivals == 0 then
+if not known and not solo and ARGV[2] == '0' and arrivals == 0 then
   return 0
 end
 
 -- include door.lua
 
+known = unfold(ARGV[1]) or known
 local place = place_of(ARGV[1], known)
 if place then
   drop(place)

@@ -95,6 +95,19 @@ class AsyncFaultyBackend:
             self._grants.setdefault(claim.name, []).append(answer)
         return answer
 
+    async def try_acquire_all(
+        self, claims: Sequence[Claim], *, deadline: float
+    ) -> Sequence[Grant] | None:
+        """See the protocol."""
+
+        async def request() -> Sequence[Grant] | None:
+            return await self.inner.try_acquire_all(claims, deadline=deadline)
+
+        answer: Sequence[Grant] | None = await self._pass("try_acquire_all", request, deadline)
+        for grant in answer or ():
+            self._grants.setdefault(grant.claim.name, []).append(grant)
+        return answer
+
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
 

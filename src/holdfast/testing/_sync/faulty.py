@@ -95,6 +95,19 @@ class FaultyBackend:
             self._grants.setdefault(claim.name, []).append(answer)
         return answer
 
+    def try_acquire_all(
+        self, claims: Sequence[Claim], *, deadline: float
+    ) -> Sequence[Grant] | None:
+        """See the protocol."""
+
+        def request() -> Sequence[Grant] | None:
+            return self.inner.try_acquire_all(claims, deadline=deadline)
+
+        answer: Sequence[Grant] | None = self._pass("try_acquire_all", request, deadline)
+        for grant in answer or ():
+            self._grants.setdefault(grant.claim.name, []).append(grant)
+        return answer
+
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
 

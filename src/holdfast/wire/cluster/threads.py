@@ -283,7 +283,8 @@ class ClusterEar(Ear):
         elif now - self._heard_at >= PING_EVERY:
             self._asked_at = now
             try:
-                self._link.send(packed(b"PING"), deadline=now + PING_PATIENCE)
+                with self._using:  # a guest may be reading it, and TLS bears one at a time
+                    self._link.send(packed(b"PING"), deadline=now + PING_PATIENCE)
             except OSError:
                 return False
         return super().listen(until=until)

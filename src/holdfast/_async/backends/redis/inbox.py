@@ -1,10 +1,11 @@
 """What a client of Redis hears: one channel for all its waiting claims, and their heartbeats.
 
-A release that admits a claim publishes the claim's id to its client's inbox. The message is
-a hint; it is lost if nobody listens, so after every subscription all waiting claims ask
-again. Every few seconds one request says for all names together that the client still
-waits: a line does not wait for the dead. It also lets the lines move whose holders died,
-so a waiting claim need not ask by itself, however long it waits.
+A release that admits a claim publishes that to its client's inbox. The message is a hint; it
+is lost if nobody listens, so after every subscription all waiting claims ask again. Where it
+proves that the claim holds, it need not ask (docs/decisions/0006-pushed-grants.md). Every few
+seconds one request says for all names together that the client still waits: a line does not
+wait for the dead. It also lets the lines move whose holders died, so a waiting claim need
+not ask by itself, however long it waits.
 """
 
 from __future__ import annotations
@@ -51,11 +52,16 @@ Beaten = tuple[tuple[str, str], bytes]
 
 @dataclass(slots=True)
 class Waiting:
-    """A claim that stands in line; `epoch` is what the store knew its client by."""
+    """A claim that stands in line; `epoch` is what the store knew its client by.
+
+    So it was answered to a request that was sent at `asked_at`. With a token it was admitted.
+    """
 
     claim: Claim
     epoch: int
+    asked_at: float
     ends_at: float
+    token: int | None = None
 
 
 class AsyncInbox:
@@ -69,7 +75,7 @@ class AsyncInbox:
         self._wakeups = AsyncWakeups(clock)
         self._state = runtime.StateLock()
         self._waiting: dict[str, Waiting] = {}
-        self._early: dict[str, None] = {}
+        self._early: dict[str, verbs.Ring] = {}
         self._beat_at = NEVER
         self._ear: Ear | None = None
         self._task: runtime.Task | None = None
@@ -79,19 +85,21 @@ class AsyncInbox:
 
     # -- called by the backend ---------------------------------------------------------
 
-    def stands(self, claim: Claim, *, epoch: int, ends_in: float | None) -> None:
+    def stands(self, claim: Claim, *, epoch: int, asked_at: float, ends_in: float | None) -> None:
         """Know that the claim was put in line, or still stands there."""
         now = self._clock.now()
         ends_at = NEVER if ends_in is None else now + spread(ends_in, jitter=self._clock.jitter())
         with self._state:
             self._wakeups.expect(claim.id)
-            self._waiting[claim.id] = Waiting(claim, epoch, ends_at)
+            waiting = self._waiting[claim.id] = Waiting(claim, epoch, asked_at, ends_at)
             # Its message may have come before the answer that put it in line.
-            is_rung = self._early.pop(claim.id, self) is None
+            early = self._early.pop(claim.id, None)
+            if early is not None and early.epoch == epoch:
+                waiting.token = early.token
             beat_at = min(self._beat_at, ends_at, now + BEAT)
             ear = self._ear if beat_at < self._beat_at else None
             self._beat_at = beat_at
-        if is_rung:
+        if early is not None:
             self._wakeups.ring(claim.id)
         if ear is not None:
             ear.kick()
@@ -103,6 +111,20 @@ class AsyncInbox:
                 self._waiting.pop(claim_id, None)
                 self._wakeups.forget(claim_id)
 
+    def granted(self, claim_id: str) -> Waiting | None:
+        """Return what the claim was granted by a message, once; None if it has to ask.
+
+        The message names the epoch in which the claim waited when it was admitted. It is the
+        one of our last answer, so it was not admitted before that: else the answer would have
+        been a grant, and one that was admitted, turned away and came back has another epoch.
+        So its window began after we asked. An older message is for an older epoch.
+        """
+        waiting = self._waiting.get(claim_id)
+        if waiting is None or waiting.token is None:
+            return None
+        self.forget(claim_id)
+        return waiting
+
     async def wait(self, claim: Claim, *, deadline: float) -> None:
         """Return when the claim should ask again."""
         with self._state:
@@ -110,13 +132,13 @@ class AsyncInbox:
                 self._refused = None
                 self._stopping = runtime.Event()
                 self._task = runtime.spawn(self._run, name="holdfast-inbox")
-        await self._wakeups.wait(claim.id, deadline=deadline)
+        await self._wakeups.wait(claim.id, deadline=deadline, ear=self._ear)
         if self._refused is not None:
             raise self._refused
 
     def rouse(self, claim_id: str) -> None:
         """Let a waiting claim ask again."""
-        self._wakeups.ring(claim_id)
+        self._ring([claim_id])
 
     async def stop(self) -> None:
         """Hear no more."""
@@ -263,9 +285,7 @@ class AsyncInbox:
                 one.ends_at = ends_at
             if mine:
                 self._beat_at = min(self._beat_at, ends_at)
-        for one in mine:
-            if one.epoch != beat.epoch:
-                self._wakeups.ring(one.claim.id)
+        self._ring([one.claim.id for one in mine if one.epoch != beat.epoch])
 
     # -- rings -------------------------------------------------------------------------
 
@@ -277,14 +297,17 @@ class AsyncInbox:
             for claim_id in found:
                 self._wakeups.ring(claim_id)
             return
-        claim_id = message.decode()
+        ring = verbs.ring(message)
         with self._state:
-            if claim_id not in self._waiting:
-                self._early[claim_id] = None
+            waiting = self._waiting.get(ring.claim)
+            if waiting is None:
+                self._early[ring.claim] = ring
                 if len(self._early) > AT_ONCE:
                     del self._early[next(iter(self._early))]
                 return
-        self._wakeups.ring(claim_id)
+            if waiting.epoch == ring.epoch:
+                waiting.token = ring.token
+        self._wakeups.ring(ring.claim)
 
     def _ring_those(self, keys: set[tuple[str, str]]) -> None:
         with self._state:
@@ -293,14 +316,19 @@ class AsyncInbox:
                 for claim_id, one in self._waiting.items()
                 if (one.claim.name, one.claim.client) in keys
             ]
-        for claim_id in found:
-            self._wakeups.ring(claim_id)
+        self._ring(found)
 
     def _ring_all(self) -> None:
         with self._state:
             found = list(self._waiting)
-        for claim_id in found:
+        self._ring(found)
+
+    def _ring(self, claims: list[str]) -> None:
+        """Ring for another reason than a message: then whoever listens must be told."""
+        for claim_id in claims:
             self._wakeups.ring(claim_id)
+        if claims and (ear := self._ear) is not None:
+            ear.nudge()
 
 
 _log = logging.getLogger("holdfast")

@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Self
 from holdfast._sync.backends.redis.diagnosis import diagnosed
 from holdfast._sync.backends.redis.inbox import Inbox
 from holdfast._sync.backends.redis.opening import AnyWire, wire_of_client, wire_to_url
-from holdfast.core.door import another_capacity
+from holdfast.core.door import WINDOW, another_capacity
 from holdfast.core.naming import checked_namespace
+from holdfast.core.trust import trusted_until
 from holdfast.errors import LockError
-from holdfast.model import Capabilities, Grant, Held, Inspection, Renewal, TokenQuality
+from holdfast.model import (
+    Capabilities,
+    Grant,
+    Held,
+    Inspection,
+    Renewal,
+    TokenQuality,
+    Window,
+)
 from holdfast.runtime import forking
 from holdfast.wire import refusals, verbs
 from holdfast.wire.confirming import checked_durability, confirmation, unconfirmed
@@ -117,6 +126,13 @@ class RedisBackend:
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
+        pushed = self._inbox.granted(claim.id)
+        if pushed is not None and self._may_be_pushed(claim):
+            assert pushed.token is not None  # noqa: S101 - or it was not granted
+            window = Window(pushed.asked_at, WINDOW)
+            if self._clock.now() < trusted_until(sent_at=window.since, ttl=window.seconds):
+                return Grant(claim, pushed.token, claim.ttl, window)
+        asked_at = self._clock.now()
         inbox = self._inbox.name if claim.queues else ""
         request = verbs.acquire(self._keys.of(claim.name), claim, inbox)
         if self._durability is None:
@@ -137,8 +153,22 @@ class RedisBackend:
         if place.number is None:
             self._inbox.forget(claim.id)
             return Held(place.holders, None, place.ends_in)
-        self._inbox.stands(claim, epoch=place.epoch, ends_in=place.ends_in)
+        self._inbox.stands(claim, epoch=place.epoch, asked_at=asked_at, ends_in=place.ends_in)
         return Held(place.holders, place.number, RUNG)
+
+    def try_acquire_all(
+        self, claims: Sequence[Claim], *, deadline: float
+    ) -> Sequence[Grant] | None:
+        """See the protocol; on a cluster the names are on different nodes."""
+        if self._wire.is_sharded or self._durability is not None:
+            return None
+        keys = [self._keys.of(claim.name) for claim in claims]
+        request = verbs.acquire_all(keys, claims)
+        tokens = self._call("acquire_all", request, deadline=deadline)
+        if tokens == 0:
+            return None
+        pairs = zip(claims, tokens, strict=True)
+        return [Grant(claim, token, claim.ttl) for claim, token in pairs]
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
@@ -241,6 +271,15 @@ class RedisBackend:
         for wire in {self._wire, self._slow_wire}:
             wire.after_fork_in_child()
         self._inbox.after_fork_in_child()
+
+    def _may_be_pushed(self, claim: Claim) -> bool:
+        """Whether a message that it was admitted is enough.
+
+        Not where the grant must be proven to last, nor where more hangs on it than the
+        window: what stays closed after it, or who else comes in by it.
+        """
+        is_plain = claim.party is None and not claim.lock_delay and not claim.min_hold
+        return is_plain and self._durability is None
 
     # -- asking ------------------------------------------------------------------------
 
