@@ -159,6 +159,22 @@ def test_a_waiter_cut_off_to_its_end_is_told_in_time_and_withdrawn_later(
     assert behind.result(SLACK).token > lease.token
 
 
+def test_those_who_wait_through_one_client_are_each_woken(flavour, server, eventually):
+    """Whoever of them reads the messages leaves in its turn, and the others hear on."""
+    holders = flavour.locks(server.url)
+    names = [f"door {number}" for number in range(8)]
+    leases = {name: holders.lock(name).acquire() for name in names}
+    locks = flavour.locks(server.url)
+    waiting = {name: flavour.start(locks.lock(name).acquire, timeout=30) for name in names}
+    eventually(lambda: all(holders.inspect(name).line for name in names))
+
+    for name in [*names[::2], *names[1::2]]:
+        released_at = flavour.clock.now()
+        leases[name].release()
+        waiting[name].result(20)
+        assert flavour.clock.now() - released_at < SOON
+
+
 @pytest.mark.parametrize("renew", [True, False])
 def test_a_lease_by_message_becomes_a_full_one(flavour, server, diary, eventually, renew):
     """At first it is trusted for a window; a renewal soon makes it a lease of its ttl."""

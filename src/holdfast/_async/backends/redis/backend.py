@@ -151,7 +151,9 @@ class AsyncRedisBackend:
         if place.number is None:
             self._inbox.forget(claim.id)
             return Held(place.holders, None, place.ends_in)
-        self._inbox.stands(claim, epoch=place.epoch, asked_at=asked_at, ends_in=place.ends_in)
+        self._inbox.stands(
+            claim, inbox=inbox, epoch=place.epoch, asked_at=asked_at, ends_in=place.ends_in
+        )
         return Held(place.holders, place.number, RUNG)
 
     async def try_acquire_all(

@@ -87,8 +87,10 @@ class Inbox:
 
     # -- called by the backend ---------------------------------------------------------
 
-    def stands(self, claim: Claim, *, epoch: int, asked_at: float, ends_in: float | None) -> None:
-        """Know that the claim was put in line, or still stands there."""
+    def stands(
+        self, claim: Claim, *, inbox: str, epoch: int, asked_at: float, ends_in: float | None
+    ) -> None:
+        """Know that the claim was put in line, or still stands there; where it is rung."""
         now = self._clock.now()
         ends_at = NEVER if ends_in is None else now + spread(ends_in, jitter=self._clock.jitter())
         with self._state:
@@ -101,7 +103,9 @@ class Inbox:
             beat_at = min(self._beat_at, ends_at, now + BEAT)
             ear = self._ear if beat_at < self._beat_at else None
             self._beat_at = beat_at
-        if early is not None:
+            # Or go to the inbox that was ours when it asked.
+            is_rung = early is not None or inbox != self.name
+        if is_rung:
             self._wakeups.ring(claim.id)
         if ear is not None:
             ear.kick()
