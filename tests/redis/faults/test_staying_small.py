@@ -7,6 +7,7 @@ import gc
 import pytest
 
 CYCLES = 300
+"""A leak shows in each of them; what threads and connections are made meanwhile does not."""
 
 
 def objects_alive() -> int:
@@ -27,7 +28,7 @@ def test_locking_leaves_nothing_in_memory(flavour, server, names):
     before = objects_alive()
     lock_and_release(CYCLES)
 
-    assert objects_alive() - before < CYCLES / 10
+    assert objects_alive() - before < CYCLES / 2
 
 
 def test_waiting_leaves_nothing_in_memory(flavour, server):
@@ -46,4 +47,4 @@ def test_waiting_leaves_nothing_in_memory(flavour, server):
     before = objects_alive()
     hand_over(CYCLES)
 
-    assert objects_alive() - before < CYCLES / 10
+    assert objects_alive() - before < CYCLES / 2
