@@ -43,11 +43,9 @@ def _sqlite(url: SplitResult, namespace: str) -> dict[str, Any]:
         raise ConfigurationError(
             "sqlite:// takes no host: write sqlite:///absolute/path.db or sqlite:relative.db"
         )
-    path = unquote(url.path)
-    if path and path != "/":
-        # Four slashes are meant as three: in POSIX "//tmp" is a path of its own kind.
-        path = "/" + path.lstrip("/") if path.startswith("/") else path
-        return {"path": Path(path).absolute(), "namespace": namespace}
+    path = _named_path(url)
+    if path is not None:
+        return {"path": path, "namespace": namespace}
     chosen = default_path()
     # Once per client, since the first question after a surprise is "which file?".
     log = logging.getLogger("holdfast")
@@ -57,6 +55,14 @@ def _sqlite(url: SplitResult, namespace: str) -> dict[str, Any]:
     else:
         log.info("embedded locks: %s %s", chosen, reach)
     return {"path": chosen, "namespace": namespace, "create_directory": True}
+
+
+def _named_path(url: SplitResult) -> Path | None:
+    path = unquote(url.path)
+    if not path or path == "/":
+        return None
+    # Four slashes are meant as three: in POSIX "//tmp" is a path of its own kind.
+    return Path("/" + path.lstrip("/") if path.startswith("/") else path).absolute()
 
 
 def _redis(url: SplitResult, namespace: str) -> dict[str, Any]:
@@ -144,6 +150,17 @@ def backend_class(scheme: str, *, flavour: str) -> Any:  # noqa: ANN401 - as abo
 def schemes() -> tuple[str, ...]:
     """Return every scheme that is known."""
     return tuple(_KINDS)
+
+
+def missing_file(url: str) -> Path | None:
+    """Return the file that the URL names, if it names one that is not there.
+
+    Opening would make it: whoever only looks would take a mistyped path for an idle store.
+    """
+    parts = _split(url)
+    path = _named_path(parts) if parts.scheme == "sqlite" else None
+    is_missing = path is not None and path.parent.is_dir() and not path.exists()
+    return path if is_missing else None
 
 
 def masked(url: str) -> str:

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -88,21 +87,10 @@ class Cli:
 @pytest.fixture
 def cli(tmp_path, tmp_path_factory) -> Iterator[Cli]:
     one = Cli(f"sqlite://{tmp_path}/locks.db", tmp_path_factory.getbasetemp() / "compiled")
+    with holdfast.Locks(one.url) as locks:
+        locks.inspect("any")  # a store that somebody has used: looking at it makes none
     yield one
     one.clear_away()
-
-
-@pytest.fixture
-def eventually() -> Callable[[Callable[[], object]], None]:
-    """Wait until something has happened; fail if it never does."""
-
-    def wait(has_happened: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not has_happened():
-            assert time.monotonic() < deadline, "it did not happen in time"
-            time.sleep(0.005)
-
-    return wait
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -87,6 +88,37 @@ def test_a_wrong_url_is_told_what_is_accepted(cli, url, sentence, command):
     assert done.returncode == 78
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("ls",), ("show", "report"), ("break", "report", "--yes"), ("doctor",)],
+    ids=" ".join,
+)
+def test_looking_at_a_file_that_is_not_there_makes_none(cli, tmp_path, command):
+    """A mistyped path would look like an idle store, now and whenever somebody looks again."""
+    path = tmp_path / "lokcs.db"
+
+    done = cli(*command, "--url", f"sqlite://{path}")
+
+    assert done.returncode == 78
+    assert f"there is no file {path}" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not path.exists()
+
+
+def test_locking_in_a_file_that_is_not_there_makes_it(cli, tmp_path):
+    path = tmp_path / "new.db"
+
+    assert cli("run", "report", "--url", f"sqlite://{path}", "--", "true").returncode == 0
+    assert path.exists()
+
+
+def test_the_embedded_default_may_not_be_there_yet(cli, tmp_path):
+    done = cli("ls", "--json", env={"HOLDFAST_URL": "", "XDG_STATE_HOME": str(tmp_path)})
+
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["locks"] == []
 
 
 def test_a_wrong_value_is_told_what_is_accepted(cli):

@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
+from redis_contract import AsyncContractOnRedis, ContractOnRedis
 from redis_topologies import shared_sentinels
 
-from holdfast import AsyncBackend, Backend
-from holdfast._async.backends.redis import AsyncRedisBackend
-from holdfast._sync.backends.redis import RedisBackend
-from holdfast.runtime.clock import Clock
-from holdfast.testing import AsyncBackendContract, BackendContract
+
+class TestAsync(AsyncContractOnRedis):
+    servers = shared_sentinels
 
 
-class _Servers:
-    ttl = 0.3
-
-    def set_up(self) -> None:
-        self.url = shared_sentinels().url
-        self.namespace = os.urandom(8).hex()
-
-
-class TestAsync(_Servers, AsyncBackendContract):
-    capabilities = AsyncRedisBackend.capabilities
-
-    def make_backend(self, clock: Clock) -> AsyncBackend:
-        return AsyncRedisBackend(
-            url=self.url, location=self.url, clock=clock, namespace=self.namespace
-        )
-
-
-class TestSync(_Servers, BackendContract):
-    capabilities = RedisBackend.capabilities
-
-    def make_backend(self, clock: Clock) -> Backend:
-        return RedisBackend(url=self.url, location=self.url, clock=clock, namespace=self.namespace)
+class TestSync(ContractOnRedis):
+    servers = shared_sentinels

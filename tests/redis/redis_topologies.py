@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Self
 
 import redis
+from certificates import Certificates, certificates
 from redis_servers import ClusterNode, RedisServer
 
 from holdfast.wire.topology import slot_of_key
@@ -36,27 +37,51 @@ def until(condition: Callable[[], object], *, within: float = 20.0, what: str) -
         time.sleep(0.01)
 
 
-class Sentinels:
-    """A master, two replicas, and three Sentinels that watch them."""
+def calls(server: RedisServer, command: str = "evalsha") -> int:
+    """Return how often a server was asked so; most of what we do is an EVALSHA."""
+    with server.client() as client:
+        return client.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"]
 
-    def __init__(self) -> None:
+
+class Sentinels:
+    """A master, two replicas, and Sentinels that watch them, three if not told otherwise.
+
+    `first` are options of the first master alone. The servers and the Sentinels may have
+    passwords of their own, and all of them speak TLS if there are certificates.
+    """
+
+    def __init__(
+        self,
+        *first: str,
+        tls: Certificates | None = None,
+        password: str = "",
+        sentinel_password: str = "",
+        count: int = 3,
+    ) -> None:
         self.servers: list[RedisServer] = []
         self.sentinels: list[RedisServer] = []
+        self._first = first
+        self._count = count
+        self._tls = tls
+        self._password = password
+        self._sentinel_password = sentinel_password
 
     def start(self) -> Self:
         """Return once every Sentinel knows all the others, and replication is live."""
-        master = RedisServer("--repl-diskless-sync-delay", "0").start()
+        security = {"tls": self._tls, "password": self._password}
+        quick = "--repl-diskless-sync-delay", "0"
+        master = RedisServer(*quick, *self._first, **security).start()
         self.servers.append(master)
         for _ in range(2):
             follow = ("--replicaof", "127.0.0.1", str(master.port))
-            self.servers.append(RedisServer("--repl-diskless-sync-delay", "0", *follow).start())
-        for _ in range(3):
-            self.sentinels.append(_Sentinel(master.port).start())
+            self.servers.append(RedisServer(*quick, *follow, **security).start())
+        for _ in range(self._count):
+            self.sentinels.append(_Sentinel(master, password=self._sentinel_password).start())
         # The hello period of two seconds would be the longest part of the start. Put back
         # afterwards: left so short, it made a failover take half a minute.
-        self._tell_sentinels("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "100", "INFO-PERIOD", "100")
+        self.tell_sentinels("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "100", "INFO-PERIOD", "100")
         until(self._is_whole, what="the Sentinels know each other")
-        self._tell_sentinels("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "2000", "INFO-PERIOD", "10000")
+        self.tell_sentinels("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "2000", "INFO-PERIOD", "10000")
         self.until_replicated(2)
         return self
 
@@ -64,7 +89,14 @@ class Sentinels:
     def url(self) -> str:
         """The URL of what the Sentinels watch."""
         hosts = ",".join(f"127.0.0.1:{one.port}" for one in self.sentinels)
-        return f"redis+sentinel://{hosts}/{SERVICE}"
+        return f"{'redis' if self._tls is None else 'rediss'}+sentinel://{hosts}/{SERVICE}"
+
+    @property
+    def client_options(self) -> dict[str, str]:
+        """What a client has to know besides."""
+        found = {"password": self._password, "sentinel_password": self._sentinel_password}
+        certificates = {} if self._tls is None else self._tls.client_options()
+        return {**certificates, **{key: value for key, value in found.items() if value}}
 
     @property
     def master(self) -> RedisServer:
@@ -123,7 +155,8 @@ class Sentinels:
         for one in (*self.sentinels, *self.servers):
             one.stop()
 
-    def _tell_sentinels(self, *command: str) -> None:
+    def tell_sentinels(self, *command: str) -> None:
+        """Run a command on each of them."""
         for one in self.sentinels:
             with one.client() as client:
                 client.execute_command(*command)
@@ -132,7 +165,7 @@ class Sentinels:
         for one in self.sentinels:
             with one.client() as client:
                 state = client.sentinel_master(SERVICE)
-            if (state["num-other-sentinels"], state["num-slaves"]) != (2, 2):
+            if (state["num-other-sentinels"], state["num-slaves"]) != (self._count - 1, 2):
                 return False
         return True
 
@@ -146,28 +179,31 @@ class Sentinels:
 class _Sentinel(RedisServer):
     """A Sentinel; it writes its own configuration file."""
 
-    def __init__(self, watched: int) -> None:
-        super().__init__()
+    def __init__(self, watched: RedisServer, *, password: str) -> None:
+        super().__init__(tls=watched.tls, password=password)
         self._watched = watched
 
     def command(self) -> list[str]:
         path = self.directory / "sentinel.conf"
+        watched = self._watched
         if not path.exists():
             path.write_text(
-                f"port {self.port}\nbind 127.0.0.1\ndir {self.directory}\n"
-                f"sentinel monitor {SERVICE} 127.0.0.1 {self._watched} 2\n"
+                f"dir {self.directory}\n"
+                f"sentinel monitor {SERVICE} 127.0.0.1 {watched.port} 2\n"
                 f"sentinel down-after-milliseconds {SERVICE} 500\n"
                 f"sentinel failover-timeout {SERVICE} 2000\n"
                 f"sentinel parallel-syncs {SERVICE} 2\n"
+                + (f"sentinel auth-pass {SERVICE} {watched.password}\n" if watched.password else "")
             )
-        return ["redis-server", str(path), "--sentinel"]
+        return [self.program, str(path), "--sentinel", *self.listening()]
 
 
 class ClusterServers:
-    """Three masters with a replica each."""
+    """Three masters with a replica each; they speak TLS if there are certificates."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tls: Certificates | None = None) -> None:
         self.servers: list[RedisServer] = []
+        self._tls = tls
 
     def start(self) -> Self:
         """Return once every node says that the cluster is whole."""
@@ -176,6 +212,8 @@ class ClusterServers:
                 *("--cluster-node-timeout", "500", "--repl-diskless-sync-delay", "0"),
                 # Otherwise all nodes refuse everything while one of them is missing.
                 *("--cluster-require-full-coverage", "no"),
+                *(("--tls-cluster", "yes") if self._tls else ()),
+                tls=self._tls,
             )
             self.servers.append(node.start())
         subprocess.run(
@@ -183,6 +221,7 @@ class ClusterServers:
                 *("redis-cli", "--cluster", "create"),
                 *(f"127.0.0.1:{one.port}" for one in self.servers),
                 *("--cluster-replicas", "1", "--cluster-yes"),
+                *self._as_redis_cli(),
             ],
             check=True,
             capture_output=True,
@@ -194,7 +233,19 @@ class ClusterServers:
     @property
     def url(self) -> str:
         """The URL of the cluster; two of its nodes are enough to find the rest."""
-        return "redis+cluster://" + ",".join(f"127.0.0.1:{one.port}" for one in self.servers[:2])
+        hosts = ",".join(f"127.0.0.1:{one.port}" for one in self.servers[:2])
+        return f"{'redis' if self._tls is None else 'rediss'}+cluster://{hosts}"
+
+    @property
+    def client_options(self) -> dict[str, str]:
+        """What a client has to know besides."""
+        return {} if self._tls is None else self._tls.client_options()
+
+    def _as_redis_cli(self) -> tuple[str, ...]:
+        if self._tls is None:
+            return ()
+        files = self._tls.certificate, "--key", self._tls.key, "--cacert", self._tls.authority
+        return "--tls", "--cert", *files
 
     def until_whole(self) -> None:
         """Return once all nodes agree that all is well, and replicas follow their masters."""
@@ -346,3 +397,15 @@ def shared_sentinels() -> Sentinels:
 def shared_cluster() -> ClusterServers:
     """Return a cluster that all tests of this run share; each uses its own namespace."""
     return ClusterServers().start()
+
+
+@cache
+def shared_closed_sentinels() -> Sentinels:
+    """Return servers and Sentinels with TLS and a password each, for all tests of this run."""
+    return Sentinels(tls=certificates(), password="s3rver", sentinel_password="s3ntinel").start()
+
+
+@cache
+def shared_tls_cluster() -> ClusterServers:
+    """Return a cluster that speaks TLS alone, for all tests of this run."""
+    return ClusterServers(tls=certificates()).start()

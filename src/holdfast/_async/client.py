@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast._async.watchdog import AsyncWatchdog
 from holdfast.errors import BackendError, LocksClosed, OutcomeUnknown
-from holdfast.model import AtRisk, Claim, Event, Lost, Owner, Released
+from holdfast.model import AtRisk, Claim, Event, Lost, Owner, Released, Renewal
 from holdfast.runtime import aio as runtime
 from holdfast.runtime import forking
 
@@ -177,12 +177,20 @@ class AsyncClient:
             hold.lose("expired")
             raise hold.error()
         if not was_ours and not was_sent_before:
-            hold.lose("taken")
+            hold.lose(await self._why_over(hold))
             raise hold.error()
         hold.is_over = True
         now = self.clock.now()
         self.emit(Released, hold.grant, now - hold.since)
         self.watchdog.notice(now)
+
+    async def _why_over(self, hold: AsyncHold) -> str:
+        # A renewal of what is over changes nothing, and tells a break from a loss.
+        try:
+            [outcome] = await self.backend.renew([hold.grant], deadline=self.request_deadline())
+        except (BackendError, OutcomeUnknown):
+            return "taken"  # which is true of a break too
+        return "broken" if outcome is Renewal.BROKEN else "taken"
 
     # -- telling -----------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ def break_(*, name: str, yes: bool, url: str | None, namespace: str, as_json: bo
     """
     if not yes and not (sys.stdin.isatty() and not as_json):
         raise click.UsageError("there is nobody here to ask: add --yes if you mean it")
-    with told(as_json=as_json), opened(url, namespace=namespace) as locks:
+    with told(as_json=as_json), opened(url, namespace=namespace, must_exist=True) as locks:
         if not yes:
             _ask(locks, name)
         broken = locks.break_(name)

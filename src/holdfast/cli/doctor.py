@@ -49,7 +49,7 @@ def doctor(*, url: str | None, namespace: str, as_json: bool) -> None:
     """Say what this store promises, what not, and how to mend it."""
     with (
         told(as_json=as_json),
-        opened(url, namespace=namespace, alone_is_fine=True) as locks,
+        opened(url, namespace=namespace, alone_is_fine=True, must_exist=True) as locks,
     ):
         findings = locks.diagnose()
         if as_json:

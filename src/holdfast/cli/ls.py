@@ -39,7 +39,7 @@ def ls(*, prefix: str, watch: bool, url: str | None, namespace: str, as_json: bo
     Shown are the holders, since when, with which token, and how many wait behind them.
     It asks the store itself, so it works when the application is down.
     """
-    with told(as_json=as_json), opened(url, namespace=namespace) as locks:
+    with told(as_json=as_json), opened(url, namespace=namespace, must_exist=True) as locks:
         if not watch:
             _print(locks, prefix, as_json=as_json)
             return

@@ -32,7 +32,7 @@ Exit codes:
 @store_options
 def show(*, name: str, url: str | None, namespace: str, as_json: bool) -> None:
     """Show who holds NAME, with which token, and who waits."""
-    with told(as_json=as_json), opened(url, namespace=namespace) as locks:
+    with told(as_json=as_json), opened(url, namespace=namespace, must_exist=True) as locks:
         seen = locks.inspect(name)
         is_known = bool(seen.holders or seen.line or seen.last_token is not None)
         if as_json:

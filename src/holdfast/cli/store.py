@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import ConfigurationError, LockError, Locks, TokenQuality
 from holdfast.cli.wording import printable
+from holdfast.urls import missing_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,12 +22,20 @@ def opened(
     *,
     namespace: str,
     alone_is_fine: bool = False,
+    must_exist: bool = False,
     **options: Any,  # noqa: ANN401 - those of Locks
 ) -> Iterator[Locks]:
-    """Give the store's client, and close it afterwards."""
+    """Give the store's client, and close it afterwards.
+
+    A store that must exist is not made where a URL names none.
+    """
     if url and ":" not in url:
         raise ConfigurationError(
             "the URL has no scheme: write redis://HOST, sqlite:///PATH/locks.db or the like"
+        )
+    if url and must_exist and (missing := missing_file(url)) is not None:
+        raise ConfigurationError(
+            f"there is no file {missing}, so nothing was ever locked there; correct the path"
         )
     with Locks(url or None, namespace=namespace, **options) as locks:
         is_alone = locks.capabilities.token_quality is TokenQuality.PROCESS

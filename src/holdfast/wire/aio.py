@@ -247,6 +247,8 @@ class Wire:
         done, _ = await asyncio.wait([connecting], timeout=left)
         if not done:
             raise refusals.unreachable(TimeoutError("no connection in time"), where=self.where)
+        if connecting.cancelled():
+            raise BackendUnavailable(f"{self.where}: closed before there was a connection")
         return connecting.result()
 
     def _connected_or_not(self, task: asyncio.Task[Link]) -> None:
@@ -271,7 +273,8 @@ class Wire:
         )
         try:
             await connection.connect()
-            self._greeted(getattr(connection, "handshake_metadata", None))
+            await connection.send_command("HELLO", 3)  # the driver has not kept its answer
+            self._greeted(await connection.read_response())
         except LockError:
             await connection.disconnect(nowait=True)
             raise
@@ -291,6 +294,7 @@ class Wire:
 
     def _greeted(self, answer: object) -> None:
         """Take what the server said of itself, or raise: then it is not connected to."""
+        refusals.check_mode(answer, where=self.where)
 
     # -- listening ---------------------------------------------------------------------
 

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 from holdfast.model import Finding
 from holdfast.wire import permissions
+from holdfast.wire.cluster.condition import node_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from holdfast.wire.confirming import Durability
 
 OLDEST = (7, 0)
 NEARLY_FULL = 0.9
@@ -25,7 +28,8 @@ class Facts:
     """What could be read; None stands for what this user may not read.
 
     `ahead` is by how many seconds the server's clock is ahead of ours, at least; `allowed`
-    is what the user may run, or the sentence that says why it cannot be asked.
+    is what the user may run of what the server knows, or the sentence that says why it cannot
+    be asked. A node of a cluster has no `where`: it is named by whoever puts all together.
     """
 
     where: str
@@ -34,6 +38,8 @@ class Facts:
     settings: Mapping[str, str] | None
     ahead: float | None
     allowed: Mapping[str, bool] | str
+    is_node: bool = False
+    durability: Durability | None = None
 
 
 def findings(facts: Facts) -> list[Finding]:
@@ -43,6 +49,8 @@ def findings(facts: Facts) -> list[Finding]:
         *_memory(facts.info or {}),
         *_persistence(facts),
         *_replicas(facts),
+        *_durability(facts),
+        *(node_findings(facts.settings) if facts.is_node else ()),
         *_clock(facts.ahead),
         *_permissions(facts),
         *_unread(facts),
@@ -52,20 +60,21 @@ def findings(facts: Facts) -> list[Finding]:
 def _server(facts: Facts) -> Iterator[Finding]:
     info = facts.info or {}
     if not info:
-        yield Finding("ok", "server", f"{facts.where} answers")
+        yield Finding("ok", "server", f"{facts.where} answers".strip())
         return
     kind = "Valkey" if "valkey_version" in info else "Redis"
     version = info.get("valkey_version") or info.get("redis_version", "?")
     parts = tuple(int(one) for one in re.findall(r"\d+", version)[:2])
+    what = f"{facts.where} is {kind} {version}" if facts.where else f"{kind} {version}"
     if kind == "Redis" and parts < OLDEST:
         yield Finding(
             "error",
             "server",
-            f"{facts.where} is Redis {version}, which cannot run Holdfast's scripts",
+            f"{what}, which cannot run Holdfast's scripts",
             "Redis 7.0 or newer, or Valkey, is needed",
         )
     else:
-        yield Finding("ok", "server", f"{facts.where} is {kind} {version}")
+        yield Finding("ok", "server", what)
 
 
 def _memory(info: Mapping[str, str]) -> Iterator[Finding]:
@@ -191,6 +200,31 @@ def _replicas(facts: Facts) -> Iterator[Finding]:
         yield Finding("ok", "replicas", f"{len(good)} replica(s), {needed} needed to write")
 
 
+def _durability(facts: Facts) -> Iterator[Finding]:
+    info = facts.info or {}
+    if facts.durability == "replica" and info.get("connected_slaves") == "0":
+        yield Finding(
+            "error",
+            "durability",
+            "durability='replica' is asked for, and there is no replica: nothing can be locked",
+            "start a replica, or leave durability out",
+        )
+    elif facts.durability == "fsync" and (
+        info.get("aof_enabled") == "0"
+        or (not isinstance(facts.allowed, str) and "WAITAOF" not in facts.allowed)
+    ):
+        yield Finding(
+            "error",
+            "durability",
+            "durability='fsync' is asked for, and this server cannot say what is on its disk: "
+            "nothing can be locked",
+            "Redis 7.2 or newer, or Valkey, with appendonly yes; or leave durability out",
+        )
+    elif facts.durability is not None:
+        whose = "a replica" if facts.durability == "replica" else "its disk"
+        yield Finding("ok", "durability", f"a grant counts when {whose} has it")
+
+
 def _replica(text: str) -> dict[str, str]:
     return {"lag": "0", **dict(one.split("=", 1) for one in text.split(",") if "=" in one)}
 
@@ -215,11 +249,12 @@ def _clock(ahead: float | None) -> Iterator[Finding]:
 
 
 def _permissions(facts: Facts) -> Iterator[Finding]:
-    rules = permissions.smallest(facts.namespace)
+    needed = permissions.commands(is_cluster=facts.is_node, durability=facts.durability)
+    rules = permissions.smallest(facts.namespace, needed)
     if isinstance(facts.allowed, str):
         yield Finding("error", "permissions", facts.allowed, f"ACL SETUSER <user> {rules}")
         return
-    missing = [one for one in permissions.commands() if not facts.allowed[one]]
+    missing = [one for one in needed if not facts.allowed.get(one, True)]
     if missing:
         yield Finding(
             "error",

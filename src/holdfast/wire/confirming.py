@@ -11,6 +11,7 @@ import re
 from typing import Literal, get_args
 
 from holdfast.errors import ConfigurationError, LockError, OutcomeUnknown
+from holdfast.wire import refusals
 from holdfast.wire.resp import Refusal, Reply, packed
 
 Durability = Literal["replica", "fsync"]
@@ -53,6 +54,8 @@ def unconfirmed(
             f"{where}: durability='fsync' needs Redis 7.2 or newer with appendonly yes "
             f"({reply.text})"
         )
+    if isinstance(reply, Refusal) and reply.code == "NOPERM":
+        return refusals.refused(reply, where=where)
     count = reply[0] if isinstance(reply, list) and reply else reply
     if isinstance(count, int) and count >= 1:
         return None

@@ -15,17 +15,19 @@ from holdfast.errors import (
 )
 from holdfast.scripts import redis_script
 from holdfast.wire.resp import Refusal
+from holdfast.wire.verbs import VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FORMAT = 1
-SCRIPTS = ("acquire", "beat", "break", "inspect", "permissions", "release", "renew", "withdraw")
+SCRIPTS = (*VERBS, "permissions")
 
 # What to do, by the code of the server's error. {where} is the store, {text} its words.
 _CONFIGURATION = {
     "NOAUTH": "{where} asks for a password; give one in the URL (redis://user:password@host)",
     "WRONGPASS": "{where} does not know this user and password; correct them in the URL",
+    "NOPASS": "{where} knows no password, but one was given; leave it out of the URL",
     "DENIED": "{where} is in protected mode and takes connections from its own machine only; "
     "give it a password, or bind it to the address that you use",
     "READONLY": "{where} is a replica, and locks are kept on its master; give the master's "
@@ -42,8 +44,7 @@ _OUTAGE = {
     "BUSY": "{where} is busy with somebody's long script; end it (SCRIPT KILL)",
     "MISCONF": "{where} cannot save its data and refuses to write; its log says why, "
     "and often the disk is full",
-    "CLUSTERDOWN": "{where} is a node of a cluster that is down ({text}); see CLUSTER INFO, "
-    "and use redis+cluster://",
+    "CLUSTERDOWN": "{where}: the cluster is down ({text}); see CLUSTER INFO",
     "MASTERDOWN": "{where} is a replica without its master ({text})",
     "TRYAGAIN": "{where}: the slot is being moved; try again",
     "NOREPLICAS": "{where} has not enough replicas to write (min-replicas-to-write); "
@@ -94,12 +95,10 @@ def unreachable(error: BaseException, *, where: str) -> LockError:
     text = _words(error)
     if any(isinstance(one, ssl.SSLError) for one in _chain(error)):
         return ConfigurationError(_TLS.format(where=where, text=text))
-    code = _CODE.search(text)
-    if code is not None:
-        return refused(Refusal(text[code.start() :]), where=where)
+    refusal = _refusal_in(text)
+    if refusal is not None:
+        return refused(refusal, where=where)
     lower = text.lower()
-    if _FULL in lower:
-        return refused(Refusal(text), where=where)
     for needle, sentence in _WORDS.items():
         if needle in lower:
             return ConfigurationError(sentence.format(where=where, text=text))
@@ -110,20 +109,76 @@ def unreachable(error: BaseException, *, where: str) -> LockError:
     return BackendUnavailable(f"{where} cannot be reached: {text}")
 
 
+def _refusal_in(text: str) -> Refusal | None:
+    """Return what the server refused by, from the driver's words."""
+    code = _CODE.search(text)
+    if code is not None:
+        return Refusal(text[code.start() :])
+    if "no permissions to" in text:
+        return Refusal(f"NOPERM {text}")
+    return Refusal(text) if _FULL in text.lower() else None
+
+
+def of_sentinel(error: BaseException, *, where: str) -> LockError:
+    """Return the error behind a Sentinel that does not answer; it has a login of its own."""
+    login = login_error(error)
+    if login is not None:
+        return ConfigurationError(_TO_SENTINEL[login].format(where=where))
+    return unreachable(error, where=f"a Sentinel of {where}")
+
+
+def login_error(error: BaseException) -> str | None:
+    """Return the code of what is wrong with a user or a password, or None for all else."""
+    text = _words(error)
+    code = _CODE.search(text)
+    if code is not None:
+        return code[0] if code[0] in _TO_SENTINEL else None
+    lower = text.lower()
+    return next((code for needle, code in _LOGIN.items() if needle in lower), None)
+
+
 def not_redis(*, where: str) -> LockError:
     """Return the error of a server that speaks another protocol."""
     return ConfigurationError(_NOT_REDIS.format(where=where))
 
 
+def said(greeting: object, field: str) -> str:
+    """Return what a server said of itself when it was greeted; "" if nothing."""
+    facts = greeting if isinstance(greeting, dict) else {}
+    value = facts.get(field.encode(), facts.get(field, ""))
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def check_mode(greeting: object, *, where: str) -> None:
+    """Raise if the server is no single one: half of the names would be refused, or all."""
+    sentence = _MODES.get(said(greeting, "mode"))
+    if sentence is not None:
+        raise ConfigurationError(sentence.format(where=where))
+
+
 # The driver does not always keep the server's code, but it keeps the words.
 _CODE = re.compile(rf"\b(?:{'|'.join((*_CONFIGURATION, *_OUTAGE, 'NOPERM', 'NOPROTO'))})\b")
+_LOGIN = {
+    "without any password configured": "NOPASS",
+    "invalid username-password": "WRONGPASS",
+    "invalid password": "WRONGPASS",
+    "authentication required": "NOAUTH",
+    "hello must be called with": "NOAUTH",
+}
+_TO_SENTINEL = {
+    "NOAUTH": "a Sentinel of {where} asks for a password of its own; give sentinel_password",
+    "WRONGPASS": "a Sentinel of {where} does not know this user and password; correct "
+    "sentinel_username and sentinel_password",
+    "NOPASS": "a Sentinel of {where} knows no password, but one was given; "
+    "leave sentinel_password out",
+}
+_MODES = {
+    "cluster": _CONFIGURATION["MOVED"],
+    "sentinel": "{where} is a Sentinel, and locks are kept on the master that it watches; "
+    "use redis+sentinel:// with that master's name",
+}
 _WORDS = {
-    "without any password configured": "{where} knows no password, but one was given; "
-    "leave it out of the URL",
-    "invalid username-password": _CONFIGURATION["WRONGPASS"],
-    "invalid password": _CONFIGURATION["WRONGPASS"],
-    "authentication required": _CONFIGURATION["NOAUTH"],
-    "hello must be called with": _CONFIGURATION["NOAUTH"],
+    **{needle: _CONFIGURATION[code] for needle, code in _LOGIN.items()},
     "protected mode": _CONFIGURATION["DENIED"],
     "unknown command": _TOO_OLD,
     "protocol error": _NOT_REDIS,
@@ -132,7 +187,8 @@ _WORDS = {
 }
 _TLS = (
     "{where}: no TLS connection could be made ({text}); rediss:// is for servers that speak "
-    "TLS, redis:// for the others, and the certificate must be trusted here"
+    "TLS, redis:// for the others; the certificate must be trusted here (ssl_ca_certs), and a "
+    "server may ask for ours (ssl_certfile, ssl_keyfile)"
 )
 _REASONS: dict[type[BaseException], str] = {
     socket.gaierror: "{where}: this host name has no address; correct it, or see to the "
@@ -197,7 +253,10 @@ def _other_scheme(where: str) -> str:
     """Return the question whether TLS is what the two do not agree about."""
     scheme = where.partition("://")[0]
     if "rediss" in scheme:
-        return f", and does it speak TLS (if not, {scheme.replace('rediss', 'redis')}://)"
+        return (
+            f", and does it speak TLS (if not, {scheme.replace('rediss', 'redis')}://), "
+            "or ask for our certificate (ssl_certfile)"
+        )
     if "redis" in scheme:
         return f", and does it want TLS (then {scheme.replace('redis', 'rediss')}://)"
     return ""

@@ -248,6 +248,7 @@ class Wire:
 
     def _greeted(self, answer: object) -> None:
         """Take what the server said of itself, or raise: then it is not connected to."""
+        refusals.check_mode(answer, where=self.where)
 
     # -- listening ---------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -40,14 +39,3 @@ def finding(flavour, server) -> Callable[..., Finding]:
         return one
 
     return found
-
-
-@pytest.fixture(name="eventually")
-def _eventually() -> Callable[..., None]:
-    def eventually(has_happened: Callable[[], object], *, within: float = 10.0) -> None:
-        deadline = time.monotonic() + within
-        while not has_happened():
-            assert time.monotonic() < deadline, f"has not happened in {within} s"
-            time.sleep(0.005)
-
-    return eventually

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
-from multiprocessing.connection import Client
 from typing import Any
 
 from both_flavours import Flavour
+from puppets import seconds_of, serve
 
 
 class Puppet:
@@ -23,18 +23,8 @@ class Puppet:
         self._leases: dict[str, Any] = {}
 
     def serve(self) -> None:
-        with Client(self._address, family="AF_UNIX") as connection:
-            connection.send(os.getpid())
-            while True:
-                try:
-                    verb, arguments, options = connection.recv()
-                except EOFError:
-                    os._exit(0)  # the test is over
-                try:
-                    answer = getattr(self, verb)(*arguments, **options), None
-                except Exception as error:  # noqa: BLE001 - it is raised where the test asks
-                    answer = None, error
-                connection.send(answer)
+        serve(self, self._address)
+        os._exit(0)  # its threads would go on
 
     def _count(self, event: object) -> None:
         self._renewals += type(event).__name__ == "Renewed"
@@ -72,9 +62,7 @@ class Puppet:
 
 
 def main(address: str, flavour: str, url: str, *options: str) -> None:
-    pairs = (option.split("=") for option in options)
-    seconds = {option: float(value) for option, value in pairs}
-    Puppet(address, flavour, url, **seconds).serve()
+    Puppet(address, flavour, url, **seconds_of([*options])).serve()
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def test_a_clock_put_back_costs_a_holder_nothing(flavour, server, diary, eventua
 
 def test_a_clock_put_back_does_not_keep_a_dead_holders_lock(flavour, server, puppet, eventually):
     """It is free after the holder's ttl, and not after an hour more; the line goes on."""
-    holder = puppet(flavour, server.url, ttl=0.6)
+    holder = puppet(flavour.name, server.url, ttl=0.6)
     token = holder.ask("acquire", "door")
     locks = flavour.locks(server.url)
     waiter = flavour.start(locks.lock("door").acquire, timeout=20)

@@ -14,7 +14,7 @@ def test_a_frozen_holder_is_told_before_its_next_call_returns(
     flavour, server, puppet, guarded, line
 ):
     """Law 7 and 9: the next one runs after the ttl, and the late write is refused."""
-    holder = puppet(flavour, server.url, ttl=0.5)
+    holder = puppet(flavour.name, server.url, ttl=0.5)
     token = holder.ask("acquire", "door")
     guarded.write(token)
 

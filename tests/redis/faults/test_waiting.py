@@ -20,7 +20,7 @@ def test_twenty_waiters_killed_together_cost_one_window(flavour, server, puppet,
     locks = flavour.locks(server.url)
     lock = locks.lock("door")
     lease = lock.acquire()
-    crowd = puppet(flavour, server.url)
+    crowd = puppet(flavour.name, server.url)
     crowd.ask("let_many_wait", "door", 20)
     eventually(lambda: len(locks.inspect("door").line) == 20)
     alive = flavour.locks(server.url).lock("door")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import socket
-import subprocess
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -113,21 +111,3 @@ def talker() -> Iterator[Callable[..., Talker]]:
     yield start
     for one in opened:
         one.close()
-
-
-@pytest.fixture(scope="session")
-def certificate(tmp_path_factory) -> tuple[Path, Path]:
-    """A key and a certificate for 127.0.0.1, signed by itself."""
-    directory = tmp_path_factory.mktemp("tls")
-    key, certificate = directory / "key.pem", directory / "certificate.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
-            *("-nodes", "-days", "2", "-subj", "/CN=localhost"),
-            *("-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", str(key), "-out", str(certificate)),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return key, certificate

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 import redis
+from eventually import eventually
 from redis_servers import ClusterNode, RedisServer, shared_server
+from redis_topologies import shared_sentinels
 
 from holdfast import BackendUnavailable, ConfigurationError
 from holdfast.wire.refusals import refused
 from holdfast.wire.resp import Refusal
-
-PATIENCE = 10.0
 
 
 @pytest.fixture(scope="module")
@@ -23,15 +22,8 @@ def replica():
         RedisServer("--replicaof", "127.0.0.1", str(master.port)) as one,
         one.client() as client,
     ):
-        wait_until(lambda: client.info("replication")["master_link_status"] == "up")
+        eventually(lambda: client.info("replication")["master_link_status"] == "up")
         yield one
-
-
-def wait_until(condition) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "has not happened"
-        time.sleep(0.005)
 
 
 def test_a_replica(refusal, replica):
@@ -42,18 +34,17 @@ def test_a_replica(refusal, replica):
     assert "redis+sentinel://" in str(error)
 
 
-def test_a_node_of_a_cluster_that_is_not_whole(refusal):
+def test_a_cluster_that_is_not_whole(refusal):
     with ClusterNode() as node:
-        error = refusal(node.url)
+        error = refusal(node.url.replace("redis://", "redis+cluster://"))
 
     assert isinstance(error, BackendUnavailable)
-    assert "a node of a cluster that is down" in str(error)
-    assert "use redis+cluster://" in str(error)
+    assert "no node serves the slot" in str(error)
 
 
 @pytest.fixture(scope="module")
-def node_without_slots():
-    """One of two nodes; the other one has all the slots."""
+def nodes():
+    """Two nodes of a cluster; the second one has all the slots."""
     with (
         ClusterNode() as node,
         ClusterNode() as other,
@@ -62,15 +53,37 @@ def node_without_slots():
     ):
         others.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
         client.execute_command("CLUSTER", "MEET", "127.0.0.1", other.port, other.bus)
-        wait_until(lambda: client.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
-        yield node
+        eventually(lambda: client.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
+        yield node, other
 
 
-def test_a_node_of_a_cluster_given_as_a_server(refusal, node_without_slots):
-    error = refusal(node_without_slots.url)
+def test_a_node_of_a_cluster_given_as_a_server(refusal, nodes):
+    error = refusal(nodes[0].url)
 
     assert isinstance(error, ConfigurationError)
     assert "is a node of a cluster; use redis+cluster://" in str(error)
+
+
+def test_a_node_of_a_cluster_that_has_all_slots(refusal, nodes):
+    """It would take every lock, and lose them with the first slot that is moved."""
+    error = refusal(nodes[1].url)
+
+    assert isinstance(error, ConfigurationError)
+    assert "is a node of a cluster; use redis+cluster://" in str(error)
+
+
+def test_a_node_of_a_cluster_that_has_all_slots_given_as_a_cluster(flavour, nodes):
+    locks = flavour.locks(nodes[1].url.replace("redis://", "redis+cluster://"))
+
+    locks.lock("door").acquire(timeout=2).release()
+
+
+def test_a_sentinel_given_as_a_server(refusal):
+    error = refusal(shared_sentinels().sentinels[0].url)
+
+    assert isinstance(error, ConfigurationError)
+    assert "is a Sentinel" in str(error)
+    assert "use redis+sentinel://" in str(error)
 
 
 def test_a_server_that_is_loading(refusal):
@@ -83,7 +96,7 @@ def test_a_server_that_is_loading(refusal):
         server.options += ("--key-load-delay", "10000")
         server.options += ("--loading-process-events-interval-bytes", "1024")
         server._spawn()
-        wait_until(lambda: _says_loading(server))
+        eventually(lambda: _says_loading(server))
 
         error = refusal(server.url)
 
@@ -107,7 +120,7 @@ def test_a_server_that_is_busy_with_a_script(refusal):
         spinning = threading.Thread(target=_spin, args=[server])
         spinning.start()
         with server.client() as client:
-            wait_until(lambda: _says_busy(client))
+            eventually(lambda: _says_busy(client))
 
             error = refusal(server.url)
             client.script_kill()
@@ -137,7 +150,7 @@ def test_a_server_that_cannot_save(refusal):
         client.config_set("save", "3600 1")
         client.set("key", "value")
         client.bgsave()
-        wait_until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err")
+        eventually(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err")
 
         error = refusal(server.url)
 

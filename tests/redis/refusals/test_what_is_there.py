@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from certificates import certificates
 from redis_servers import RedisServer, free_ports, shared_server
 
 from holdfast import BackendUnavailable, ConfigurationError
@@ -53,19 +54,14 @@ def test_tls_to_a_server_without(refusal):
     error = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{shared_server().port}")
 
     assert isinstance(error, BackendUnavailable)
-    assert "does it speak TLS (if not, redis://)?" in str(error)
+    assert "does it speak TLS (if not, redis://)" in str(error)
 
 
 @pytest.fixture(scope="module")
-def tls(certificate):
-    """A server that speaks TLS on a port of its own."""
-    key, certificate_file = map(str, certificate)
-    [port] = free_ports(1)
-    with RedisServer(
-        *("--tls-port", str(port), "--tls-cert-file", certificate_file, "--tls-key-file", key),
-        *("--tls-ca-cert-file", certificate_file, "--tls-auth-clients", "no"),
-    ):
-        yield port
+def tls():
+    """The port of a server that speaks TLS, and asks for no certificate."""
+    with RedisServer("--tls-auth-clients", "no", tls=certificates()) as server:
+        yield server.port
 
 
 def test_no_tls_to_a_server_that_wants_it(refusal, tls):
@@ -80,16 +76,6 @@ def test_a_certificate_that_nobody_trusts(refusal, tls):
 
     assert isinstance(error, ConfigurationError)
     assert "the certificate must be trusted here" in str(error)
-
-
-def test_tls_with_a_trusted_certificate(flavour, tls, certificate):
-    """The same server, for somebody who knows its certificate."""
-    url = f"rediss://127.0.0.1:{tls}"
-    locks = flavour.locks(url, ssl_ca_certs=str(certificate[1]))
-
-    lock = locks.lock("door")
-
-    lock.acquire(timeout=5).release()
 
 
 HELLO = b"%3\r\n+server\r\n+redis\r\n+version\r\n+6.2.14\r\n+proto\r\n:3\r\n"

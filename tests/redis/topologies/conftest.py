@@ -20,8 +20,11 @@ from holdfast.model import Event, Renewed
 class Driver:
     """A client of either flavour: every call blocks, or is begun and gives a future."""
 
-    def __init__(self, flavour: str, make: Callable[[type, Any], Any]) -> None:
+    def __init__(
+        self, flavour: str, make: Callable[[type, Any], Any], *, namespace: str = "holdfast"
+    ) -> None:
         self.flavour = flavour
+        self.namespace = namespace
         self._threads = ThreadPoolExecutor(8)
         self._loop = asyncio.new_event_loop() if flavour == "asyncio" else None
         if self._loop is not None:
@@ -112,6 +115,7 @@ def drivers(namespace: str) -> Iterator[Callable[..., list[Driver]]]:
                 driver = Driver(
                     flavour,
                     lambda kind, note: kind(url, namespace=namespace, on_event=note, **options),
+                    namespace=namespace,
                 )
                 stack.callback(driver.close)
                 found.append(driver)

@@ -14,8 +14,8 @@ import redis.cluster
 import redis.sentinel
 import valkey
 import valkey.asyncio
-from redis_servers import RedisServer, shared_server
-from redis_topologies import SERVICE
+from redis_servers import RedisServer, shared_server, shared_tls_server
+from redis_topologies import SERVICE, shared_closed_sentinels, shared_tls_cluster
 
 from holdfast import AsyncLocks, ConfigurationError, Locks
 
@@ -132,6 +132,61 @@ def test_a_client_of_a_cluster(cluster):
 
     assert where.startswith("redis+cluster://")
     assert made_asyncio == f"redis+cluster://127.0.0.1:{port}"
+
+
+def test_a_client_that_speaks_tls():
+    """With its certificates."""
+    server = shared_tls_server()
+    options = {"host": "127.0.0.1", "port": server.port, "ssl": True, **server.client_options}
+    where = f"{server.url}/0"
+
+    with redis.Redis(**options) as client:
+        assert cycle(client) == where
+    with valkey.Valkey(**options) as client:
+        assert cycle(client) == where
+    assert async_cycle(lambda: redis.asyncio.Redis(**options)) == where
+    assert async_cycle(lambda: valkey.asyncio.Valkey(**options)) == where
+
+
+def test_a_client_of_a_cluster_that_speaks_tls():
+    servers = shared_tls_cluster()
+    port = servers.servers[0].port
+    options = {"host": "127.0.0.1", "port": port, "ssl": True, **servers.client_options}
+
+    with redis.cluster.RedisCluster(**options) as client:
+        where = cycle(client)
+    made_asyncio = async_cycle(lambda: redis.asyncio.cluster.RedisCluster(**options))
+
+    assert where.startswith("rediss+cluster://")
+    assert made_asyncio == f"rediss+cluster://127.0.0.1:{port}"
+
+
+def test_a_client_that_sentinels_made_which_speak_tls_and_ask_for_passwords():
+    """Both for passwords of their own."""
+    servers = shared_closed_sentinels()
+    addresses = [("127.0.0.1", one.port) for one in servers.sentinels]
+    options = {**servers.client_options, "ssl": True}
+    of_sentinels = {**options, "password": options.pop("sentinel_password")}
+    del of_sentinels["sentinel_password"]
+
+    sentinel = redis.sentinel.Sentinel(addresses, sentinel_kwargs=of_sentinels, **options)
+    client = sentinel.master_for(SERVICE)
+    assert cycle(client) == servers.url
+    for one in (client, *sentinel.sentinels):
+        one.close()
+
+    async def run() -> str:
+        sentinel = redis.asyncio.sentinel.Sentinel(
+            addresses, sentinel_kwargs=of_sentinels, **options
+        )
+        client = sentinel.master_for(SERVICE)
+        async with AsyncLocks.from_client(client) as locks, locks.lock("door", timeout=2):
+            where = locks.location
+        for one in (client, *sentinel.sentinels):
+            await close(one)
+        return where
+
+    assert asyncio.run(run()) == servers.url
 
 
 def test_the_other_flavour_is_refused_by_name():

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from redis_servers import free_ports
-from redis_topologies import SERVICE, until
+from redis_topologies import SERVICE, Sentinels, calls, until
 
 from holdfast import BackendUnavailable, ConfigurationError, LeaseLost, Locks
 
@@ -40,7 +40,7 @@ def test_a_failover_that_loses_the_lock_is_told_and_fenced(own_sentinels, driver
 
 def test_holders_and_waiters_live_through_a_failover(own_sentinels, drivers):
     """The lease goes on at the new master, and so does the line."""
-    holders, waiters = drivers(own_sentinels.url, ttl=3.0), drivers(own_sentinels.url, ttl=3.0)
+    holders, waiters = drivers(own_sentinels.url, ttl=4.5), drivers(own_sentinels.url, ttl=4.5)
     leases = [one.acquire(f"door {one.flavour}") for one in holders]
     waiting = [one.begin_acquire(f"door {one.flavour}") for one in waiters]
     for one in holders:
@@ -49,10 +49,8 @@ def test_holders_and_waiters_live_through_a_failover(own_sentinels, drivers):
     old = own_sentinels.master
 
     own_sentinels.fail_over()
-    assert own_sentinels.until_failed_over(old) is not old
-    renewed = [one.renewals for one in holders]
-    for holder, before in zip(holders, renewed, strict=True):
-        until(lambda h=holder, b=before: h.renewals > b, what="a renewal at the new master")
+    new = own_sentinels.until_failed_over(old)
+    until(lambda: calls(new) >= len(holders), what="renewals at the new master")
 
     for holder, lease, future in zip(holders, leases, waiting, strict=True):
         assert lease.is_trusted
@@ -60,6 +58,59 @@ def test_holders_and_waiters_live_through_a_failover(own_sentinels, drivers):
         holder.release(lease)
         successor = future.result(5.0)
         assert successor.token > lease.token
+
+
+@pytest.fixture
+def stubborn_sentinels():
+    """A first master that nobody can demote, as if it were cut off from all but its clients."""
+    with Sentinels(
+        *("--rename-command", "SLAVEOF", "", "--rename-command", "REPLICAOF", "")
+    ) as one:
+        yield one
+
+
+def test_a_replaced_master_that_goes_on_answering_is_left(stubborn_sentinels, drivers):
+    """It grants and renews as if nothing had happened, and the next master knows nothing of it."""
+    sentinels = stubborn_sentinels
+    holders, idle = drivers(sentinels.url, ttl=4.5), drivers(sentinels.url)
+    leases = [one.acquire(f"door {one.flavour}") for one in holders]
+    for one in idle:
+        one.release(one.acquire("anything"))
+    sentinels.until_replicated(2)
+    old = sentinels.master
+
+    sentinels.fail_over()
+    new = sentinels.until_failed_over(old)
+    until(lambda: calls(new) >= len(holders), what="renewals at the new master")
+    asked = calls(old)
+    with old.client() as client:
+        assert client.role()[0] == b"master"
+    successors = [one.acquire(f"other {one.flavour}") for one in idle]
+
+    assert all(one.is_trusted for one in leases)
+    with new.client() as client:
+        for lease in successors:
+            assert client.exists(f"{idle[0].namespace}:{{{lease.name}}}:door")
+    assert calls(old) == asked
+
+
+def test_a_master_that_was_away_while_it_was_replaced_is_left_when_it_is_back(
+    own_sentinels, drivers
+):
+    """Its clients are still connected to it, and it does not know yet that it is none."""
+    idle = drivers(own_sentinels.url)
+    for one in idle:
+        one.release(one.acquire("anything"))
+    old = own_sentinels.master
+    old.pause()
+    new = own_sentinels.until_failed_over(old)
+    old.resume()
+
+    leases = [one.acquire(f"door {one.flavour}") for one in idle]
+
+    with new.client() as client:
+        for lease in leases:
+            assert client.exists(f"{idle[0].namespace}:{{{lease.name}}}:door")
 
 
 def test_replicas_are_never_asked(sentinels, drivers):

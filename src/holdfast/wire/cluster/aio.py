@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     from holdfast.wire.places import Place
 
 
+class NodeWire(Wire):
+    """The way to one node."""
+
+    def _greeted(self, answer: object) -> None:
+        """Take any answer: who is no node of a cluster tells no map of slots."""
+
+
 class Cluster:
     """The way to all nodes of a cluster."""
 
@@ -147,7 +154,7 @@ class Cluster:
     def _wire(self, node: Address) -> Wire:
         wire = self._wires.get(node)
         if wire is None:
-            wire = self._wires[node] = Wire(
+            wire = self._wires[node] = NodeWire(
                 kind=self._kind,
                 options={**self._options, "host": node.host, "port": node.port},
                 clock=self._clock,
@@ -159,8 +166,12 @@ class Cluster:
 
     async def masters(self, *, deadline: float) -> list[Wire]:
         """Return the way to each node that serves slots, by a map that is asked for now."""
+        return list((await self.nodes(deadline=deadline)).values())
+
+    async def nodes(self, *, deadline: float) -> dict[Address, Wire]:
+        """Return those ways by where they lead to."""
         self._is_doubtful, self._looked_at = True, 0.0
-        return [self._wire(one) for one in (await self._map(deadline)).masters]
+        return {one: self._wire(one) for one in (await self._map(deadline)).masters}
 
     async def _known_map(self, deadline: float) -> SlotMap | None:
         try:
@@ -182,6 +193,8 @@ class Cluster:
         done, _ = await asyncio.wait([looking], timeout=max(0.0, deadline - now))
         if not done:
             raise BackendUnavailable(f"{self.where}: no node tells the map in time")
+        if looking.cancelled():
+            raise BackendUnavailable(f"{self.where}: closed before a node told the map")
         return looking.result()
 
     def _looked(self, task: asyncio.Task[SlotMap]) -> None:

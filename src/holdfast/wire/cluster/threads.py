@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     from holdfast.wire.places import Place
 
 
+class NodeWire(Wire):
+    """The way to one node."""
+
+    def _greeted(self, answer: object) -> None:
+        """Take any answer: who is no node of a cluster tells no map of slots."""
+
+
 class Cluster:
     """The way to all nodes of a cluster."""
 
@@ -158,7 +165,7 @@ class Cluster:
     def _wire(self, node: Address) -> Wire:
         wire = self._wires.get(node)
         if wire is None:
-            wire = Wire(
+            wire = NodeWire(
                 kind=self._kind,
                 options={**self._options, "host": node.host, "port": node.port},
                 clock=self._clock,
@@ -172,8 +179,12 @@ class Cluster:
 
     def masters(self, *, deadline: float) -> list[Wire]:
         """Return the way to each node that serves slots, by a map that is asked for now."""
+        return list((self.nodes(deadline=deadline)).values())
+
+    def nodes(self, *, deadline: float) -> dict[Address, Wire]:
+        """Return those ways by where they lead to."""
         self._is_doubtful, self._looked_at = True, 0.0
-        return [self._wire(one) for one in (self._map(deadline)).masters]
+        return {one: self._wire(one) for one in (self._map(deadline)).masters}
 
     def _known_map(self, deadline: float) -> SlotMap | None:
         try:

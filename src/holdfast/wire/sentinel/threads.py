@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
-from redis.sentinel import Sentinel
 
 from holdfast.core.backoff import delay
 from holdfast.errors import BackendUnavailable
-from holdfast.wire.sentinel.answers import is_master, no_master, not_master
+from holdfast.wire.sentinel.answers import (
+    AFTER_SILENCE,
+    LOOK_EVERY,
+    LOOK_PATIENCE,
+    Answer,
+    is_master,
+    leads_failover,
+    named,
+    newest,
+    no_master,
+    not_master,
+    promoted,
+)
 from holdfast.wire.threads import Ear, Link, Wire
 from holdfast.wire.topology import Address, attempt_until, is_passing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from holdfast.runtime.clock import Clock
     from holdfast.wire.places import Place
@@ -33,10 +46,16 @@ class SentinelWire(Wire):
         self._place = place
         self._sentinels = list(place.addresses)
         self._master: Address | None = None
+        self._epoch = 0
+        self._look_at = 0.0
+        self._silent: dict[Address, float] = {}
+        self._watchers: dict[Address, Any] = {}
+        self._looking = threading.Lock()
         self._ears: weakref.WeakSet[Ear] = weakref.WeakSet()
 
     def ask(self, request: bytes, *, deadline: float) -> Reply:
         """Return the reply to one command; see Wire."""
+        self._look(deadline)
         attempt = 0
         while True:
             reply = super().ask(request, deadline=deadline)
@@ -50,6 +69,7 @@ class SentinelWire(Wire):
 
     def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
         """Return the replies to several commands; see Wire."""
+        self._look(deadline)
         attempt = 0
         replies = super().ask_all(requests, deadline=deadline)
         while refused := [i for i, reply in enumerate(replies) if is_passing(reply)]:
@@ -122,38 +142,127 @@ class SentinelWire(Wire):
             raise not_master(self.where)
 
     def _find(self, until: float) -> Address:
-        """Return the master's address, from the first Sentinel that names one."""
+        """Return the master's address, from the first Sentinel that is not behind what we know."""
         sentinels = list(self._sentinels)
         each = max(0.05, (until - self._clock.now()) / (len(sentinels) + 1))
-        sentinel: Any = Sentinel(  # type: ignore[no-untyped-call]
-            sentinels,
-            sentinel_kwargs={
+        answers: list[Answer] = []
+        for sentinel in sentinels:
+            answers.append(self._masters_known_to(sentinel, each))
+            found = named(answers[-1], self._place.service)
+            if found is not None and found.epoch >= self._epoch:
+                self._prefer(sentinel)
+                break
+        else:
+            # All are behind: Sentinels that were set up anew begin to count anew.
+            found = newest(answers, self._place.service)
+        if found is None:
+            raise no_master(self._place, answers) from next(
+                (one for one in answers if isinstance(one, BaseException)), None
+            )
+        self._epoch, address = found
+        self._look_at = self._clock.now() + LOOK_EVERY
+        return self._place.remap(address)
+
+    def _prefer(self, sentinel: Address) -> None:
+        self._sentinels = sorted(self._place.addresses, key=lambda one: one != sentinel)
+
+    def _masters_known_to(self, sentinel: Address, patience: float) -> Answer:
+        client = self._client_of(sentinel, patience)
+        try:
+            return _masters(client, self._place.service)
+        finally:
+            client.connection_pool.disconnect()
+
+    def _client_of(self, sentinel: Address, patience: float) -> Any:  # noqa: ANN401 - the driver's
+        return Redis(
+            host=sentinel.host,
+            port=sentinel.port,
+            **{
                 **self._place.sentinel_options,
-                "socket_timeout": each,
-                "socket_connect_timeout": each,
+                "socket_timeout": patience,
+                "socket_connect_timeout": patience,
                 "retry": Retry(NoBackoff(), 0),
                 "protocol": 2,
             },
         )
-        try:
-            host, port = sentinel.discover_master(self._place.service)
-        except RedisError as error:
-            answers = [_masters(one) for one in sentinel.sentinels]
-            raise no_master(self._place, answers) from error
-        else:
-            # The one that answered is asked first the next time.
-            first = sentinel.sentinels[0].connection_pool.connection_kwargs
-            sentinels.sort(key=lambda one: one != (first["host"], first["port"]))
-            self._sentinels = sentinels
-            return self._place.remap(Address(host, int(port)))
-        finally:
-            for one in sentinel.sentinels:
-                one.close()
+
+    # -- doubting ----------------------------------------------------------------------
+
+    def _look(self, deadline: float) -> None:
+        """Leave a master that was replaced, though it may still answer as if it were one.
+
+        Nothing is sent before, if the last word of a Sentinel is older than it may be: a
+        master that is cut off from its Sentinels learns of the other one last.
+        """
+        now = self._clock.now()
+        if now < self._look_at or self._master is None:
+            return
+        # All who ask meanwhile wait for the same answer.
+        left = min(LOOK_PATIENCE, deadline - now)
+        if left > 0 and self._looking.acquire(timeout=left):
+            try:
+                if now >= self._look_at:
+                    self._look_again()
+            finally:
+                self._looking.release()
+
+    def _look_again(self) -> None:
+        # All of them: the failover is news to those who took no part in it, for some seconds.
+        now = self._clock.now()
+        asked = [one for one in self._place.addresses if self._silent.get(one, 0.0) <= now]
+        answers = {one: self._said_by(one) for one in asked}
+        now = self._clock.now()
+        for sentinel, answer in answers.items():
+            if isinstance(answer, BaseException):
+                self._silent[sentinel] = now + AFTER_SILENCE
+        self._look_at = now + LOOK_EVERY
+        found = newest(answers.values(), self._place.service)
+        if found is not None and found.epoch > self._epoch:
+            self._epoch = found.epoch
+            if self._place.remap(found.address) != self._master:
+                self._leave(None)
+
+    def _said_by(self, sentinel: Address) -> Answer:
+        watcher = self._watchers.get(sentinel)
+        if watcher is None:
+            # Kept: connecting costs more than asking, with TLS a hundred times.
+            watcher = self._watchers[sentinel] = self._client_of(sentinel, LOOK_PATIENCE)
+        return _masters(watcher, self._place.service)
+
+    def views(self, *, deadline: float) -> dict[Address, Answer]:
+        """Return what each Sentinel says, for a diagnosis."""
+        sentinels = self._place.addresses
+        patience = max(0.05, (deadline - self._clock.now()) / (len(sentinels) + 1))
+        return {one: self._masters_known_to(one, patience) for one in sentinels}
+
+    @property
+    def service(self) -> str:
+        """What the Sentinels call the master."""
+        return self._place.service
+
+    # -- closing -----------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close every connection: now, or when its call has ended."""
+        super().close()
+        with self._looking:
+            for one in self._watchers.values():
+                one.connection_pool.disconnect()
+            self._watchers.clear()
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the parent's connections: closing them here ends nothing there."""
+        super().after_fork_in_child()
+        self._watchers, self._looking = {}, threading.Lock()
 
 
-def _masters(sentinel: Any) -> dict[str, Any] | RedisError:  # noqa: ANN401 - the driver's
+def _masters(client: Any, service: str) -> Answer:  # noqa: ANN401 - the driver's
     try:
-        found: dict[str, Any] = sentinel.sentinel_masters()
+        known: Mapping[str, Any] = client.sentinel_masters()
+        if leads_failover(known, service):
+            asked = "SENTINEL GET-MASTER-ADDR-BY-NAME", service
+            return promoted(known, service, client.execute_command(*asked))
     except RedisError as error:
         return error
-    return found
+    else:
+        return known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from holdfast._async.backends.redis.diagnosis import diagnosed
+from holdfast._async.backends.redis.diagnosis import Question, diagnosed
 from holdfast._async.backends.redis.inbox import AsyncInbox
 from holdfast._async.backends.redis.opening import AnyWire, wire_of_client, wire_to_url
 from holdfast.core.door import WINDOW, another_capacity
@@ -251,10 +251,9 @@ class AsyncRedisBackend:
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""
-        namespace = self._keys.namespace
-        masters = await self._wire.masters(deadline=deadline)
-        found = [await diagnosed(one, namespace=namespace, deadline=deadline) for one in masters]
-        return [finding for one in found for finding in one]
+        patience = deadline - self._clock.now()
+        question = Question(self._keys.namespace, self._durability, patience, self._clock)
+        return await diagnosed(self._wire, question)
 
     async def disown(self, client: str, *, deadline: float) -> None:
         """See the protocol; here what is held ends by its ttl in any case."""

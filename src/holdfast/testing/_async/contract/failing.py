@@ -224,6 +224,16 @@ class AsyncLawsOfFailing(AsyncSubject):
         assert lease.lost.reason == "broken"
         await self.until(lambda: told == [lease])
 
+    async def test_law_07_a_broken_holder_that_releases_is_told_of_the_break(self) -> None:
+        """Also if it has not renewed since: it was broken, and nobody took it by force."""
+        lease = await self.locks().lock("door").acquire()
+        await self.locks().break_("door")
+
+        with pytest.raises(LeaseLost) as told:
+            await lease.release()
+
+        assert told.value.reason == lease.lost.reason == "broken"
+
     async def test_law_07_a_lease_is_renewed_while_its_holder_lives(self) -> None:
         """Held for several ttls, never lost, never at risk."""
         recorder = Recorder()

@@ -150,12 +150,14 @@ class AsyncLawsOfLiving(AsyncSubject):
     async def test_law_14_close_cancels_bodies_and_awaits_them(self) -> None:
         """A body that was inside has ended, and its name is free, when close returns."""
         locks = self.locks()
+        inside = asyncio.Event()
         ended: list[str] = []
 
         async def body() -> None:
             try:
                 async with locks.lock("door", ttl=30.0):
                     try:
+                        inside.set()
                         await asyncio.sleep(1000)
                     finally:
                         ended.append("body")
@@ -163,7 +165,7 @@ class AsyncLawsOfLiving(AsyncSubject):
                 ended.append(error.reason)
 
         running = runner.start(body)
-        await self.pass_time(0.05)
+        await inside.wait()
         await locks.aclose()
 
         assert await self.locks().lock("door").try_acquire() is not None

@@ -188,6 +188,16 @@ class LawsOfFailing(Subject):
         assert lease.lost.reason == "broken"
         self.until(lambda: told == [lease])
 
+    def test_law_07_a_broken_holder_that_releases_is_told_of_the_break(self) -> None:
+        """Also if it has not renewed since: it was broken, and nobody took it by force."""
+        lease = self.locks().lock("door").acquire()
+        self.locks().break_("door")
+
+        with pytest.raises(LeaseLost) as told:
+            lease.release()
+
+        assert told.value.reason == lease.lost.reason == "broken"
+
     def test_law_07_a_lease_is_renewed_while_its_holder_lives(self) -> None:
         """Held for several ttls, never lost, never at risk."""
         recorder = Recorder()

@@ -1,0 +1,61 @@
+"""Certificates for tests: an authority that nobody else knows, and what it signed."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """Where they are; servers and clients of 127.0.0.1 show the same one."""
+
+    authority: str
+    certificate: str
+    key: str
+
+    def server_options(self) -> tuple[str, ...]:
+        """Return what a server is told to speak TLS, and to ask for the client's certificate."""
+        return (
+            *("--tls-cert-file", self.certificate, "--tls-key-file", self.key),
+            *("--tls-ca-cert-file", self.authority, "--tls-replication", "yes"),
+        )
+
+    def client_options(self) -> dict[str, str]:
+        """Return what Holdfast and redis-py are told."""
+        return {
+            "ssl_ca_certs": self.authority,
+            "ssl_certfile": self.certificate,
+            "ssl_keyfile": self.key,
+        }
+
+
+@cache
+def certificates() -> Certificates:
+    """Return those of this run."""
+    directory = Path(tempfile.mkdtemp(prefix="holdfast-tls-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    authority, its_key = _made(directory, "authority", "-subj", "/CN=tests")
+    signed = (
+        *("-CA", authority, "-CAkey", its_key, "-subj", "/CN=server"),
+        *("-addext", "subjectAltName=IP:127.0.0.1"),
+    )
+    return Certificates(authority, *_made(directory, "server", *signed))
+
+
+def _made(directory: Path, name: str, *options: str) -> tuple[str, str]:
+    certificate, key = str(directory / f"{name}.pem"), str(directory / f"{name}.key")
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+            *("-nodes", "-days", "2", *options, "-keyout", key, "-out", certificate),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return certificate, key
