@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.backoff import delay
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
-from holdfast.wire.aio import Ear, Link, Wire
+from holdfast.wire.aio import Link, Wire
+from holdfast.wire.ears.aio import Ear
 from holdfast.wire.resp import Refusal, Reply, packed
 from holdfast.wire.topology import (
     FIRST_PAUSE,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.core.backoff import delay
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.wire.ears.threads import Ear
 from holdfast.wire.resp import Refusal, Reply, packed
-from holdfast.wire.threads import Ear, Link, Wire
+from holdfast.wire.threads import Link, Wire
 from holdfast.wire.topology import (
     FIRST_PAUSE,
     FRESH,

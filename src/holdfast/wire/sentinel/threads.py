@@ -27,13 +27,14 @@ from holdfast.wire.sentinel.answers import (
     not_master,
     promoted,
 )
-from holdfast.wire.threads import Ear, Link, Wire
+from holdfast.wire.threads import Link, Wire
 from holdfast.wire.topology import Address, attempt_until, is_passing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from holdfast.runtime.clock import Clock
+    from holdfast.wire.ears.threads import Ear
     from holdfast.wire.places import Place
     from holdfast.wire.resp import Reply
 

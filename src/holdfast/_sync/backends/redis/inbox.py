@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast._sync.backends.redis.opening import AnyWire
     from holdfast.model import Claim
     from holdfast.runtime.clock import Clock
-    from holdfast.wire.threads import Ear
+    from holdfast.wire.ears.threads import Ear
 
 BEAT = 2.0
 """How often waiting clients say that they live; the scripts have patience for three."""

@@ -1,0 +1,1 @@
+"""What hears the messages of a server that come unasked: a hand-written pair."""
