@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-SUITES = ("embedded", "redis")
+SUITES = ("embedded", "redis", "zookeeper")
 
 
 def main() -> None:

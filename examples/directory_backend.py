@@ -157,6 +157,9 @@ class DirectoryBackend:
     def try_acquire_all(self, claims: Sequence[Claim], *, deadline: float) -> None:
         return None  # one by one
 
+    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
+        return sent_at  # every request sets the deadline anew
+
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         return [self._directory.renew(grant) for grant in grants]
 
@@ -183,6 +186,9 @@ class DirectoryBackend:
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         return [Finding("note", "example", "a directory of JSON files, to learn from")]
 
+    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
+        pass  # there are no sessions here
+
     def disown(self, client: str, *, deadline: float) -> None: ...
 
     def close(self) -> None: ...
@@ -204,6 +210,9 @@ class AsyncDirectoryBackend:
 
     async def try_acquire_all(self, claims: Sequence[Claim], *, deadline: float) -> None:
         return None  # one by one
+
+    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
+        return sent_at  # every request sets the deadline anew
 
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         return [self._directory.renew(grant) for grant in grants]
@@ -231,6 +240,9 @@ class AsyncDirectoryBackend:
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         return [Finding("note", "example", "a directory of JSON files, to learn from")]
+
+    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
+        pass  # there are no sessions here
 
     async def disown(self, client: str, *, deadline: float) -> None: ...
 

@@ -22,7 +22,7 @@ ROWS = (
     ("core",),
     ("runtime",),
     ("scripts",),
-    ("embedded", "wire"),
+    ("embedded", "ensemble", "wire"),
     ("_async", "_sync"),
     ("urls",),
     ("holdfast",),  # holdfast/__init__.py: the public names.

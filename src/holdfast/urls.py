@@ -70,6 +70,11 @@ def _redis(url: SplitResult, namespace: str) -> dict[str, Any]:
     return {"url": plain, "location": masked(plain), "namespace": namespace}
 
 
+def _zookeeper(url: SplitResult, namespace: str) -> dict[str, Any]:
+    plain = f"{url.scheme}://{url.netloc}{url.path}"
+    return {"url": plain, "location": masked(plain), "namespace": namespace}
+
+
 _KINDS = {
     "memory": _Kind("memory", "MemoryBackend", _memory, "memory://"),
     "redis": _Kind("redis", "RedisBackend", _redis, "redis://host:6379/0"),
@@ -84,6 +89,9 @@ _KINDS = {
     "redis+cluster": _Kind("redis", "RedisBackend", _redis, "redis+cluster://host1,host2"),
     "rediss+cluster": _Kind("redis", "RedisBackend", _redis, "rediss+cluster://host1,host2"),
     "sqlite": _Kind("sqlite", "SqliteBackend", _sqlite, "sqlite:///path/to/locks.db"),
+    "zookeeper": _Kind(
+        "zookeeper", "ZooKeeperBackend", _zookeeper, "zookeeper://host1,host2,host3/path"
+    ),
 }
 
 
@@ -116,10 +124,14 @@ def adopt_client(
         raise ConfigurationError(
             f"{name} is no store that others see; for tests use Locks('memory://name')"
         )
+    if "kazoo" in roots:
+        checked_keywords(options, accepted=(), what=name)
+        backend = backend_class("zookeeper", flavour=flavour)
+        return backend.from_client(client, clock=clock, namespace=checked_namespace(namespace))
     if not roots & {"redis", "valkey"}:
         raise ConfigurationError(
             f"no backend is known for {name}; accepted: clients of redis-py and valkey-py "
-            "(Redis, RedisCluster, and what Sentinel.master_for returns)"
+            "(Redis, RedisCluster, and what Sentinel.master_for returns), and KazooClient"
         )
     is_asyncio = any("asyncio" in module.split(".") for module in modules)
     if is_asyncio != (flavour == "_async"):

@@ -31,11 +31,13 @@ class AsyncClient:
         backend: AsyncBackend,
         *,
         clock: Clock,
+        ttl: float,
         label: str | None,
         request_timeout: float,
         on_event: Callable[[Event], None] | None,
     ) -> None:
         self.backend = backend
+        self.ttl = ttl
         self.clock = clock
         self.request_timeout = request_timeout
         self.logger = logging.getLogger("holdfast")
@@ -49,6 +51,7 @@ class AsyncClient:
         self._is_closed = False
         self._is_shut = False
         self._introduce()
+        backend.attach(ttl=ttl, hurry=self.watchdog.hurry)
         forking.forget_in_child(self)
         runtime.close_at_exit(self)
 

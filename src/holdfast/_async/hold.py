@@ -36,6 +36,7 @@ class AsyncHold:
         "context",
         "due",
         "ends_at",
+        "ends_by",
         "grant",
         "handles",
         "is_over",
@@ -75,8 +76,9 @@ class AsyncHold:
         self.renews = options.renew
         # How long the store keeps it from the last request on: at first perhaps a window.
         self.span = span
+        self.ends_by = ends_by = client.backend.capabilities.ends_by
         is_due = options.renew or grant.window is not None
-        self.due = due_after(sent_at=sent_at, ttl=span) if is_due else NEVER
+        self.due = due_after(sent_at=sent_at, ttl=span, ends_by=ends_by) if is_due else NEVER
         self.capped_at = NEVER if options.max_hold is None else now + options.max_hold
         self.on_lost = options.on_lost
         self.lost = runtime.Signal(client.clock)
@@ -97,12 +99,17 @@ class AsyncHold:
     def is_at_risk(self, now: float) -> bool:
         """Whether the holder should hurry."""
         return self.is_trusted(now) and is_at_risk(
-            now=now, until=self.until, ttl=self.span, unanswered=self.unanswered
+            now=now,
+            until=self.until,
+            ttl=self.span,
+            unanswered=self.unanswered,
+            ends_by=self.ends_by,
         )
 
     def plan(self) -> None:
         """Work out anew when the watchdog must look: after whatever of it has changed."""
-        risk = NEVER if self.at_risk_told else at_risk_from(until=self.until, ttl=self.span)
+        risk = at_risk_from(until=self.until, ttl=self.span, ends_by=self.ends_by)
+        risk = NEVER if self.at_risk_told else risk
         self.ends_at = min(self.until, self.capped_at)
         self.looked_at = min(self.due, risk, self.ends_at)
 
@@ -118,6 +125,9 @@ class AsyncHold:
             self.lost.set(reason)
             blocks = list(self.blocks)
         self.client.watchdog.unwatch(self)
+        if self.ends_by == "session" and reason != "closed":
+            # Nobody renews it, but its session may live on and would keep it for ever.
+            self.client.watchdog.withdraw_later(self.grant.claim)
         for block in blocks:
             block.interrupt(f"holdfast: the lease on {self.grant.claim.name!r} was lost: {reason}")
         self.client.emit(Lost, self.grant, reason)

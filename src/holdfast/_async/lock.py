@@ -44,6 +44,12 @@ class AsyncLock:
         self._entered: list[AsyncLease] = []
         capabilities = client.backend.capabilities
         checked_ttl(options.ttl, minimum=client.backend.min_ttl)
+        if capabilities.ends_by == "session" and options.ttl != client.ttl:
+            raise ConfigurationError(
+                f"ttl={options.ttl!r}: here one session carries all locks of a client, so the ttl "
+                f"is the client's ({client.ttl!r} s); give it there (Locks(..., ttl=...)), or make "
+                "a client of its own for this lock"
+            )
         if options.owner is not None and not capabilities.explicit_owner:
             raise ConfigurationError("this backend has no explicit owners (owner=)")
         if options.lock_delay and not capabilities.lock_delay:

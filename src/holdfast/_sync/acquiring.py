@@ -220,7 +220,9 @@ class Acquisition:
                 name=self._lock.name,
             )
         span = grant.ttl
-        if grant.window is not None:
+        if grant.window is None:
+            sent_at = client.backend.counted_from(grant, sent_at=sent_at)
+        else:
             sent_at, span = grant.window.since, min(span, grant.window.seconds)
         until = trusted_until(sent_at=sent_at, ttl=span)
         now = client.clock.now()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from holdfast.model import (
         Capabilities,
@@ -52,6 +52,14 @@ class Backend(Protocol):
         """
         ...
 
+    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
+        """Return from when the ttl of this grant counts, by what the store last answered.
+
+        `sent_at`, when the request was sent, on stores where every request sets the
+        deadline anew. Where a session carries the claim, the proof of that very session.
+        """
+        ...
+
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """Answer one Renewal per grant, in one round trip where the store can.
 
@@ -92,6 +100,14 @@ class Backend(Protocol):
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """Tell what this deployment can promise, read from the store's own settings."""
+        ...
+
+    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
+        """Know the client: the ttl of its leases, and how to let it renew them at once.
+
+        Of use where a session carries them. It is opened for that ttl; and when it was lost,
+        or the connection was, `hurry` is called, from any thread.
+        """
         ...
 
     def disown(self, client: str, *, deadline: float) -> None:

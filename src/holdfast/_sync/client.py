@@ -33,11 +33,13 @@ class Client:
         backend: Backend,
         *,
         clock: Clock,
+        ttl: float,
         label: str | None,
         request_timeout: float,
         on_event: Callable[[Event], None] | None,
     ) -> None:
         self.backend = backend
+        self.ttl = ttl
         self.clock = clock
         self.request_timeout = request_timeout
         self.logger = logging.getLogger("holdfast")
@@ -51,6 +53,7 @@ class Client:
         self._is_closed = False
         self._is_shut = False
         self._introduce()
+        backend.attach(ttl=ttl, hurry=self.watchdog.hurry)
         forking.forget_in_child(self)
         runtime.close_at_exit(self)
 

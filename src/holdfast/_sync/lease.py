@@ -122,6 +122,7 @@ class Lease:
         deadline = min(sent_at + client.request_timeout, hold.until)
         [outcome] = client.backend.renew([hold.grant], deadline=deadline)
         now = client.clock.now()
+        sent_at = client.backend.counted_from(hold.grant, sent_at=sent_at)
         until = after_renewal(hold.until, outcome, sent_at=sent_at, now=now, ttl=hold.grant.ttl)
         client.watchdog.apply(hold, outcome, until=until, sent_at=sent_at, now=now)
         self.check()

@@ -88,8 +88,9 @@ class Locks:
         """Return locks where a client that you already have connects to.
 
         One of redis-py or valkey-py, of this flavour: Redis, RedisCluster, or what
-        Sentinel.master_for returns. Only its settings are read, once: it is never closed by
-        us, and its connections are not used by us but left to you.
+        Sentinel.master_for returns; or a KazooClient, for either flavour. Only its settings are
+        read, once: it is never closed by us, and its connections are not used by us but left
+        to you.
         """
         from holdfast import urls  # late: only urls knows the backends
 
@@ -143,6 +144,7 @@ class Locks:
         self._client = Client(
             backend,
             clock=clock,
+            ttl=ttl,
             label=label,
             request_timeout=checked_request_timeout(request_timeout),
             on_event=on_event,

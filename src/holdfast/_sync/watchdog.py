@@ -51,6 +51,7 @@ class Watchdog:
         self._kick: runtime.Event | None = None
         self._task: runtime.Task | None = None
         self._is_stopping = False
+        self._is_hurried = False
 
     # -- called by the shell -----------------------------------------------------------
 
@@ -70,12 +71,22 @@ class Watchdog:
         """Go on withdrawing a claim that the store did not answer for.
 
         The store forgets it by itself: a hold after its ttl, a waiting claim when its turn
-        is not answered. So we give up after twice that.
+        is not answered. So we give up after twice that. Not so where a session carries it,
+        which this client keeps alive: there only an answer ends it, or the session's end.
         """
         now = self._client.clock.now()
+        is_carried = self._client.backend.capabilities.ends_by == "session"
+        give_up = NEVER if is_carried else now + 2 * claim.ttl + 60
         with self._client.state:
-            self._withdrawals.append(Withdrawal(claim, now, now + 2 * claim.ttl + 60))
+            self._withdrawals.append(Withdrawal(claim, now, give_up))
             self._run_before(now)
+
+    def hurry(self) -> None:
+        """Renew everything now: the backend has reason to doubt; from any thread."""
+        self._is_hurried = True
+        kick = self._kick
+        if kick is not None:
+            kick.set()
 
     def notice(self, now: float | None = None) -> None:
         """Tell of every loss that the clock has brought, before the caller's call returns.
@@ -112,8 +123,10 @@ class Watchdog:
                     hold.due = due_after_silence(now=now, ttl=hold.span)
             else:
                 hold.unanswered = hold.at_risk_told = False
-                hold.span = hold.grant.ttl
-                hold.due = due_after(sent_at=sent_at, ttl=hold.span) if hold.renews else NEVER
+                ttl, ends_by = hold.grant.ttl, hold.ends_by
+                hold.span = ttl
+                due = due_after(sent_at=sent_at, ttl=ttl, ends_by=ends_by)
+                hold.due = due if hold.renews else NEVER
             hold.plan()
         if outcome is Renewal.RENEWED:
             self._client.emit(Renewed, hold.grant, margin)
@@ -158,6 +171,10 @@ class Watchdog:
                 break  # said between the look above and the clearing
             now = client.clock.now()
             due, wake_at = self._look(now)
+            if self._is_hurried:
+                self._is_hurried = False
+                with client.state:
+                    due = list(self._watched)
             if due:
                 self._renew(due)
                 continue
@@ -231,9 +248,10 @@ class Watchdog:
             outcomes = [Renewal.UNKNOWN] * len(due)
         now = client.clock.now()
         for hold, outcome in zip(due, outcomes, strict=True):
-            until = after_renewal(hold.until, outcome, sent_at=sent_at, now=now, ttl=hold.grant.ttl)
+            start = client.backend.counted_from(hold.grant, sent_at=sent_at)
+            until = after_renewal(hold.until, outcome, sent_at=start, now=now, ttl=hold.grant.ttl)
             if not hold.is_over:
-                self.apply(hold, outcome, until=until, sent_at=sent_at, now=now)
+                self.apply(hold, outcome, until=until, sent_at=start, now=now)
 
     def _abandon(self, hold: Hold) -> None:
         with self._client.state:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core.trust import trusted_until
+from holdfast.core.trust import EndsBy, trusted_until
 from holdfast.model import Renewal
 
 RENEWALS_PER_TTL = 3
@@ -18,9 +18,13 @@ RETRIES_PER_TTL = 12
 RETRY_AT_MOST = 1.0
 
 
-def due_after(*, sent_at: float, ttl: float) -> float:
-    """Return when the lease should be renewed, after a request that set its deadline."""
-    return sent_at + ttl / RENEWALS_PER_TTL
+def due_after(*, sent_at: float, ttl: float, ends_by: EndsBy = "ttl") -> float:
+    """Return when the lease should be renewed, after the moment from which its ttl counts.
+
+    On session stores that moment is the last heartbeat but one, a third of the ttl before
+    the last.
+    """
+    return sent_at + ttl / RENEWALS_PER_TTL * (1 if ends_by == "ttl" else 2)
 
 
 def due_after_silence(*, now: float, ttl: float) -> float:

@@ -7,6 +7,10 @@ answer would let a slow reply make us believe in a lease that was already given 
 
 from __future__ import annotations
 
+from typing import Literal
+
+EndsBy = Literal["ttl", "session"]
+
 DRIFT_RATIO = 0.01
 """The two clocks may run apart by this much; crystals stay within a hundredth of it."""
 
@@ -19,14 +23,19 @@ def trusted_until(*, sent_at: float, ttl: float) -> float:
     return sent_at + ttl * (1 - DRIFT_RATIO) - MARGIN
 
 
-def at_risk_from(*, until: float, ttl: float) -> float:
-    """Return when the last third of the ttl begins.
+def at_risk_from(*, until: float, ttl: float, ends_by: EndsBy = "ttl") -> float:
+    """Return when the last third of the ttl begins; on session stores the last sixth.
 
-    A renewed lease never reaches it while all is well; one without renewal should know.
+    A renewed lease never reaches it while all is well; one without renewal should know. A
+    session is proven by the last heartbeat but one, so a third is left when the next is due.
     """
-    return until - ttl / 3
+    return until - ttl / (3 if ends_by == "ttl" else 6)
 
 
-def is_at_risk(*, now: float, until: float, ttl: float, unanswered: bool) -> bool:
+def is_at_risk(
+    *, now: float, until: float, ttl: float, unanswered: bool, ends_by: EndsBy = "ttl"
+) -> bool:
     """Whether a renewal went unanswered, or none has come for too long."""
-    return now < until and (unanswered or now >= at_risk_from(until=until, ttl=ttl))
+    return now < until and (
+        unanswered or now >= at_risk_from(until=until, ttl=ttl, ends_by=ends_by)
+    )

@@ -12,7 +12,7 @@ from holdfast.runtime import aio as runtime
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
     from holdfast.model import Claim, Finding, Grant, Held, Holder, Inspection, Renewal
@@ -71,6 +71,11 @@ class AsyncSqliteBackend:
         del claims, deadline
         return None
 
+    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
+        """See the protocol."""
+        del grant
+        return sent_at
+
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
         return await self._worker.run(self._database.renew, grants, deadline=deadline)
@@ -123,6 +128,10 @@ class AsyncSqliteBackend:
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""
         return await self._worker.run(self._database.diagnose, deadline=deadline)
+
+    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
+        """See the protocol; here each claim has its own ttl, and nothing else ends it."""
+        del ttl, hurry
 
     async def disown(self, client: str, *, deadline: float) -> None:
         """See the protocol."""

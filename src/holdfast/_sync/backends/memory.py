@@ -12,7 +12,7 @@ from holdfast.model import Capabilities, Finding, Grant, TokenQuality
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from holdfast.embedded.memory import MemoryStore
     from holdfast.model import Claim, Held, Holder, Inspection, Renewal
@@ -69,6 +69,11 @@ class MemoryBackend:
         del claims, deadline
         return None
 
+    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
+        """See the protocol."""
+        del grant
+        return sent_at
+
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
         del deadline
@@ -122,6 +127,10 @@ class MemoryBackend:
                 "use it in tests; several processes need sqlite:// or a server",
             ),
         )
+
+    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
+        """See the protocol; here each claim has its own ttl, and nothing else ends it."""
+        del ttl, hurry
 
     def disown(self, client: str, *, deadline: float) -> None:
         """See the protocol; here what is held ends by its ttl in any case."""

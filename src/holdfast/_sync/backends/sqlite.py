@@ -14,7 +14,7 @@ from holdfast.runtime import forking
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from holdfast.model import Claim, Finding, Grant, Held, Holder, Inspection, Renewal
@@ -73,6 +73,11 @@ class SqliteBackend:
         del claims, deadline
         return None
 
+    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
+        """See the protocol."""
+        del grant
+        return sent_at
+
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
         return self._worker.run(self._database.renew, grants, deadline=deadline)
@@ -123,6 +128,10 @@ class SqliteBackend:
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""
         return self._worker.run(self._database.diagnose, deadline=deadline)
+
+    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
+        """See the protocol; here each claim has its own ttl, and nothing else ends it."""
+        del ttl, hurry
 
     def disown(self, client: str, *, deadline: float) -> None:
         """See the protocol."""

@@ -108,6 +108,10 @@ class AsyncFaultyBackend:
             self._grants.setdefault(grant.claim.name, []).append(grant)
         return answer
 
+    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
+        """See the protocol."""
+        return self.inner.counted_from(grant, sent_at=sent_at)
+
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
 
@@ -158,6 +162,10 @@ class AsyncFaultyBackend:
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""
         return await self.inner.diagnose(deadline=deadline)
+
+    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
+        """See the protocol."""
+        self.inner.attach(ttl=ttl, hurry=hurry)
 
     async def disown(self, client: str, *, deadline: float) -> None:
         """See the protocol."""

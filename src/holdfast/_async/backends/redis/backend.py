@@ -170,6 +170,11 @@ class AsyncRedisBackend:
         pairs = zip(claims, tokens, strict=True)
         return [Grant(claim, token, claim.ttl) for claim, token in pairs]
 
+    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
+        """See the protocol."""
+        del grant
+        return sent_at
+
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
         if self._wire.is_sharded:
@@ -254,6 +259,10 @@ class AsyncRedisBackend:
         patience = deadline - self._clock.now()
         question = Question(self._keys.namespace, self._durability, patience, self._clock)
         return await diagnosed(self._wire, question)
+
+    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
+        """See the protocol; here each claim has its own ttl, and nothing else ends it."""
+        del ttl, hurry
 
     async def disown(self, client: str, *, deadline: float) -> None:
         """See the protocol; here what is held ends by its ttl in any case."""

@@ -42,7 +42,7 @@ class AsyncLawsOfFailing(AsyncSubject):
     async def test_law_06_a_timeout_leaves_nothing_behind(self) -> None:
         """Who stops waiting stands in no line."""
         holder = self.locks()
-        lease = await holder.lock("door", ttl=30.0).acquire()
+        lease = await holder.lock("door", ttl=self.long_ttl).acquire()
 
         with pytest.raises(AcquireTimeout) as caught:
             await self.locks().lock("door").acquire(timeout=0.05)
@@ -56,7 +56,7 @@ class AsyncLawsOfFailing(AsyncSubject):
     async def test_law_06_a_cancelled_acquire_leaves_nothing_behind(self) -> None:
         """Wherever in its wait it was cancelled."""
         holder = self.locks()
-        lease = await holder.lock("door", ttl=30.0).acquire()
+        lease = await holder.lock("door", ttl=self.long_ttl).acquire()
         locks, backend = self.faulty()
         waiter = runner.start(locks.lock("door").acquire)
         await self.until(lambda: backend.delivered["try_acquire"])
@@ -75,7 +75,7 @@ class AsyncLawsOfFailing(AsyncSubject):
         entered = []
 
         async def body() -> None:
-            async with locks.lock("door", ttl=30.0):
+            async with locks.lock("door", ttl=self.long_ttl):
                 entered.append(True)
                 await asyncio.sleep(0.001)
 
@@ -107,7 +107,7 @@ class AsyncLawsOfFailing(AsyncSubject):
         backend.lose_reply("try_acquire", times=2)
 
         with pytest.raises(LockError):
-            await locks.lock("door", ttl=30.0).acquire(timeout=5)
+            await locks.lock("door", ttl=self.long_ttl).acquire(timeout=5)
 
         await self.assert_free("door", within=0.0)
 
@@ -118,7 +118,7 @@ class AsyncLawsOfFailing(AsyncSubject):
         backend.lose_request("withdraw", times=2)
 
         with pytest.raises(LockError):
-            await locks.lock("door", ttl=30.0).acquire(timeout=5)
+            await locks.lock("door", ttl=self.long_ttl).acquire(timeout=5)
 
         await self.assert_free("door")
 
@@ -127,7 +127,7 @@ class AsyncLawsOfFailing(AsyncSubject):
         locks, backend = self.faulty()
         backend.deliver_late("try_acquire", times=2)
         with pytest.raises(LockError):
-            await locks.lock("door", ttl=30.0).acquire(timeout=5)
+            await locks.lock("door", ttl=self.long_ttl).acquire(timeout=5)
 
         await backend.deliver()
 
@@ -138,7 +138,7 @@ class AsyncLawsOfFailing(AsyncSubject):
         """The first request was slow, its repeat was granted and released."""
         locks, backend = self.faulty()
         backend.deliver_late("try_acquire")
-        lease = await locks.lock("door", ttl=30.0).acquire()
+        lease = await locks.lock("door", ttl=self.long_ttl).acquire()
         await lease.release()
 
         await backend.deliver()
@@ -148,7 +148,7 @@ class AsyncLawsOfFailing(AsyncSubject):
     async def test_law_06_a_failed_release_can_be_tried_again(self) -> None:
         """The handle is ours until the store has answered."""
         locks, backend = self.faulty()
-        lease = await locks.lock("door", ttl=30.0).acquire()
+        lease = await locks.lock("door", ttl=self.long_ttl).acquire()
         backend.go_away()
         with pytest.raises(BackendUnavailable):
             await lease.release()
@@ -163,7 +163,7 @@ class AsyncLawsOfFailing(AsyncSubject):
     async def test_law_06_a_release_whose_reply_was_lost_is_clean(self) -> None:
         """Sent while trusted, executed, unanswered: the repeat finds nothing, and that is well."""
         locks, backend = self.faulty()
-        lease = await locks.lock("door", ttl=30.0).acquire()
+        lease = await locks.lock("door", ttl=self.long_ttl).acquire()
         backend.lose_reply("release")
         with pytest.raises(OutcomeUnknown):
             await lease.release()
@@ -195,7 +195,7 @@ class AsyncLawsOfFailing(AsyncSubject):
         """A body that ends after the loss is told so, though it asked nobody."""
         with pytest.raises(LeaseLost) as caught:
             async with await self.locks().lock("door", renew=False).acquire():
-                await self.pass_time(self.ttl * 1.05)
+                await self.pass_ttl()
 
         assert caught.value.reason == "expired"
 
@@ -204,7 +204,7 @@ class AsyncLawsOfFailing(AsyncSubject):
         with pytest.raises(KeyError) as caught:  # noqa: PT012 - the block is the subject
             async with await self.locks().lock("door", renew=False).acquire() as lease:
                 try:
-                    await self.pass_time(self.ttl * 1.05)
+                    await self.pass_ttl()
                 finally:
                     assert not lease.is_trusted
                     raise KeyError("mine")
@@ -313,8 +313,10 @@ class AsyncLawsOfFailing(AsyncSubject):
 
     async def test_law_09_a_crashed_holder_frees_the_name_within_its_ttl(self) -> None:
         """And the next in line runs soon after, though nobody rings."""
-        grant = await self.raw().try_acquire(self.claim("door"), deadline=self.soon())
+        backend = self.raw()
+        grant = await backend.try_acquire(self.claim("door"), deadline=self.soon())
         assert isinstance(grant, Grant)
+        await self.crash(backend)
         started = self.clock.now()
 
         lease = await self.locks().lock("door").acquire(timeout=self.ttl + 2 * self.slack)
@@ -328,12 +330,13 @@ class AsyncLawsOfFailing(AsyncSubject):
     async def test_law_10_dead_waiters_cost_one_window_together(self) -> None:
         """Five waiters of a client that died stand in front of a living one."""
         locks, backend = self.locks(), self.raw()
-        lease = await locks.lock("door", ttl=30.0).acquire()
+        lease = await locks.lock("door", ttl=self.long_ttl).acquire()
         for _ in range(5):
-            dead = self.claim("door", client="dead", ttl=30.0)
+            dead = self.claim("door", client="dead", ttl=self.long_ttl)
             await backend.try_acquire(dead, deadline=self.soon())
         living = runner.start(self.locks().lock("door").acquire)
         await self.until_waiting(locks, "door", 6)
+        await self.crash(backend)
         started = self.clock.now()
 
         await lease.release()
@@ -353,10 +356,10 @@ class AsyncLawsOfFailing(AsyncSubject):
                 await action()
             seen.append(caught.type)
 
-        await self.locks().lock("taken", ttl=30.0).acquire()
+        await self.locks().lock("taken", ttl=self.long_ttl).acquire()
         await note(lambda: locks.lock("taken").acquire(timeout=0))
         lost = await locks.lock("lost", renew=False).acquire()
-        await self.pass_time(self.ttl * 1.05)
+        await self.pass_ttl()
         await note(lost.release)
         backend.lose_reply("try_acquire", times=2)
         backend.lose_request("withdraw")

@@ -135,7 +135,7 @@ class AsyncLawsOfHolding(AsyncSubject):
     async def test_law_02_an_expired_holder_does_not_trust_its_lease(self) -> None:
         """Before the store gives the name to somebody else, the old holder has stopped."""
         old = await self.locks().lock("door", renew=False).acquire()
-        await self.pass_time(self.ttl * 1.05)
+        await self.pass_ttl()
 
         new = await self.locks().lock("door").try_acquire()
 
@@ -191,10 +191,12 @@ class AsyncLawsOfHolding(AsyncSubject):
         broken = await locks.lock("door").acquire()
         tokens.append(broken.token)
         await self.locks().break_("door")
-        expired = await self.raw().try_acquire(self.claim("door"), deadline=self.soon())
+        crashing = self.raw()
+        expired = await crashing.try_acquire(self.claim("door"), deadline=self.soon())
         assert isinstance(expired, Grant)
         tokens.append(expired.token or 0)
-        await self.pass_time(self.ttl * 1.05)
+        await self.crash(crashing)
+        await self.pass_ttl()
         last = await self.locks().lock("door").acquire(timeout=0)
         tokens.append(last.token)
 
@@ -253,7 +255,9 @@ class AsyncLawsOfHolding(AsyncSubject):
     async def test_law_04_a_stranger_cannot_release_or_renew(self) -> None:
         """A grant with another claim's id is nobody's key."""
         backend = self.raw()
-        held = await backend.try_acquire(self.claim("door", ttl=30.0), deadline=self.soon())
+        held = await backend.try_acquire(
+            self.claim("door", ttl=self.long_ttl), deadline=self.soon()
+        )
         assert isinstance(held, Grant)
         forged = Grant(self.claim("door"), held.token, self.ttl)
 
@@ -270,7 +274,8 @@ class AsyncLawsOfHolding(AsyncSubject):
         backend = self.raw()
         grant = await backend.try_acquire(self.claim("door"), deadline=self.soon())
         assert isinstance(grant, Grant)
-        await self.pass_time(self.ttl * 1.05)
+        await self.crash(backend)
+        await self.pass_ttl()
 
         [renewal] = await backend.renew([grant], deadline=self.soon())
         released = await backend.release(grant, deadline=self.soon(), tombstone=False)
@@ -281,7 +286,7 @@ class AsyncLawsOfHolding(AsyncSubject):
     async def test_law_04_a_late_holder_cannot_release_its_successors_lock(self) -> None:
         """An owner that outlived its lease must not free the lock of whoever came next."""
         late = await self.locks().lock("door", renew=False).acquire()
-        await self.pass_time(self.ttl * 1.05)
+        await self.pass_ttl()
         successor = await self.locks().lock("door").acquire(timeout=0)
 
         with pytest.raises(LeaseLost):
@@ -313,7 +318,7 @@ class AsyncLawsOfHolding(AsyncSubject):
     async def test_law_05_a_repeat_keeps_its_place_in_line(self) -> None:
         """Asking often is no way to the front, nor to the back."""
         backend = self.raw()
-        await backend.try_acquire(self.claim("door", ttl=30.0), deadline=self.soon())
+        await backend.try_acquire(self.claim("door", ttl=self.long_ttl), deadline=self.soon())
         first, second = self.claim("door"), self.claim("door")
         for claim in (first, second, first, first, second):
             await backend.try_acquire(claim, deadline=self.soon())
@@ -329,7 +334,8 @@ class AsyncLawsOfHolding(AsyncSubject):
         """What a late repeat gets, if anything, is a new grant with a larger token."""
         backend, claim = self.raw(), self.claim("door")
         first = await backend.try_acquire(claim, deadline=self.soon())
-        await self.pass_time(self.ttl * 1.05)
+        await self.crash(backend)
+        await self.pass_ttl()
 
         again = await backend.try_acquire(claim, deadline=self.soon())
 
@@ -340,7 +346,7 @@ class AsyncLawsOfHolding(AsyncSubject):
     async def test_law_12_a_name_in_use_with_another_capacity_is_refused(self) -> None:
         """Both capacities are named; nothing changes."""
         backend = self.raw()
-        claim = self.claim("pool", capacity=3, ttl=30.0)
+        claim = self.claim("pool", capacity=3, ttl=self.long_ttl)
         await backend.try_acquire(claim, deadline=self.soon())
 
         with pytest.raises(ConfigurationError, match=r"3.*read-write"):

@@ -55,7 +55,7 @@ class AsyncLawsOfLiving(AsyncSubject):
     async def test_law_12_two_names_never_share_a_lock(self) -> None:
         """Names that look alike, or look like commands, are held side by side."""
         first, second = self.locks(), self.locks()
-        leases = [await first.lock(name, ttl=30.0).acquire(timeout=0) for name in NAMES]
+        leases = [await first.lock(name, ttl=self.long_ttl).acquire(timeout=0) for name in NAMES]
 
         for name in NAMES:
             assert await second.lock(name).try_acquire() is None
@@ -84,7 +84,7 @@ class AsyncLawsOfLiving(AsyncSubject):
         self,
     ) -> None:
         """The lock object is shared; the hold is not."""
-        lock = self.locks().lock("door", ttl=30.0)
+        lock = self.locks().lock("door", ttl=self.long_ttl)
 
         async def fail() -> None:
             with pytest.raises(AcquireTimeout):
@@ -101,7 +101,7 @@ class AsyncLawsOfLiving(AsyncSubject):
 
     async def test_law_13_a_block_may_be_left_by_another(self) -> None:
         """Leaving releases the hold that entering made, also from another thread or task."""
-        lock = self.locks().lock("door", ttl=30.0)
+        lock = self.locks().lock("door", ttl=self.long_ttl)
         await runner.start(lock.__aenter__).result()
 
         await lock.__aexit__(None, None, None)
@@ -110,7 +110,7 @@ class AsyncLawsOfLiving(AsyncSubject):
 
     async def test_law_13_another_thread_or_task_does_not_reenter(self) -> None:
         """The owner is the thread or task itself."""
-        lock = self.locks().lock("door", ttl=30.0)
+        lock = self.locks().lock("door", ttl=self.long_ttl)
         async with lock:
             assert await runner.start(lock.try_acquire).result() is None
 
@@ -134,7 +134,7 @@ class AsyncLawsOfLiving(AsyncSubject):
     async def test_law_14_close_tells_every_lease(self) -> None:
         """A lease outside any block is lost, and its name is free."""
         locks = self.locks()
-        lease = await locks.lock("door", ttl=30.0).acquire()
+        lease = await locks.lock("door", ttl=self.long_ttl).acquire()
 
         await locks.aclose()
 
@@ -155,7 +155,7 @@ class AsyncLawsOfLiving(AsyncSubject):
 
         async def body() -> None:
             try:
-                async with locks.lock("door", ttl=30.0):
+                async with locks.lock("door", ttl=self.long_ttl):
                     try:
                         inside.set()
                         await asyncio.sleep(1000)
@@ -187,7 +187,7 @@ class AsyncLawsOfLiving(AsyncSubject):
         assert lease.lost.reason == "max_hold"
         assert self.clock.now() - started >= self.ttl * 1.5 - 0.05
         # Renewal has stopped, so the name is free within a ttl.
-        await self.pass_time(self.ttl * 1.05)
+        await self.pass_ttl()
         assert await self.locks().lock("door").try_acquire() is not None
 
     async def test_law_15_min_hold_keeps_a_name_closed(self) -> None:
@@ -232,7 +232,7 @@ class AsyncLawsOfLiving(AsyncSubject):
 
     async def test_law_11_an_error_survives_pickling(self) -> None:
         """Workers send their errors to other processes."""
-        await self.locks(label="first").lock("door", ttl=30.0).acquire()
+        await self.locks(label="first").lock("door", ttl=self.long_ttl).acquire()
         with pytest.raises(AcquireTimeout) as caught:
             await self.locks().lock("door").acquire(timeout=0)
 

@@ -43,7 +43,7 @@ class LawsOfFailing(Subject):
     def test_law_06_a_timeout_leaves_nothing_behind(self) -> None:
         """Who stops waiting stands in no line."""
         holder = self.locks()
-        lease = holder.lock("door", ttl=30.0).acquire()
+        lease = holder.lock("door", ttl=self.long_ttl).acquire()
 
         with pytest.raises(AcquireTimeout) as caught:
             self.locks().lock("door").acquire(timeout=0.05)
@@ -71,7 +71,7 @@ class LawsOfFailing(Subject):
         backend.lose_reply("try_acquire", times=2)
 
         with pytest.raises(LockError):
-            locks.lock("door", ttl=30.0).acquire(timeout=5)
+            locks.lock("door", ttl=self.long_ttl).acquire(timeout=5)
 
         self.assert_free("door", within=0.0)
 
@@ -82,7 +82,7 @@ class LawsOfFailing(Subject):
         backend.lose_request("withdraw", times=2)
 
         with pytest.raises(LockError):
-            locks.lock("door", ttl=30.0).acquire(timeout=5)
+            locks.lock("door", ttl=self.long_ttl).acquire(timeout=5)
 
         self.assert_free("door")
 
@@ -91,7 +91,7 @@ class LawsOfFailing(Subject):
         locks, backend = self.faulty()
         backend.deliver_late("try_acquire", times=2)
         with pytest.raises(LockError):
-            locks.lock("door", ttl=30.0).acquire(timeout=5)
+            locks.lock("door", ttl=self.long_ttl).acquire(timeout=5)
 
         backend.deliver()
 
@@ -102,7 +102,7 @@ class LawsOfFailing(Subject):
         """The first request was slow, its repeat was granted and released."""
         locks, backend = self.faulty()
         backend.deliver_late("try_acquire")
-        lease = locks.lock("door", ttl=30.0).acquire()
+        lease = locks.lock("door", ttl=self.long_ttl).acquire()
         lease.release()
 
         backend.deliver()
@@ -112,7 +112,7 @@ class LawsOfFailing(Subject):
     def test_law_06_a_failed_release_can_be_tried_again(self) -> None:
         """The handle is ours until the store has answered."""
         locks, backend = self.faulty()
-        lease = locks.lock("door", ttl=30.0).acquire()
+        lease = locks.lock("door", ttl=self.long_ttl).acquire()
         backend.go_away()
         with pytest.raises(BackendUnavailable):
             lease.release()
@@ -127,7 +127,7 @@ class LawsOfFailing(Subject):
     def test_law_06_a_release_whose_reply_was_lost_is_clean(self) -> None:
         """Sent while trusted, executed, unanswered: the repeat finds nothing, and that is well."""
         locks, backend = self.faulty()
-        lease = locks.lock("door", ttl=30.0).acquire()
+        lease = locks.lock("door", ttl=self.long_ttl).acquire()
         backend.lose_reply("release")
         with pytest.raises(OutcomeUnknown):
             lease.release()
@@ -159,7 +159,7 @@ class LawsOfFailing(Subject):
         """A body that ends after the loss is told so, though it asked nobody."""
         with pytest.raises(LeaseLost) as caught:
             with self.locks().lock("door", renew=False).acquire():
-                self.pass_time(self.ttl * 1.05)
+                self.pass_ttl()
 
         assert caught.value.reason == "expired"
 
@@ -168,7 +168,7 @@ class LawsOfFailing(Subject):
         with pytest.raises(KeyError) as caught:  # noqa: PT012 - the block is the subject
             with self.locks().lock("door", renew=False).acquire() as lease:
                 try:
-                    self.pass_time(self.ttl * 1.05)
+                    self.pass_ttl()
                 finally:
                     assert not lease.is_trusted
                     raise KeyError("mine")
@@ -240,8 +240,10 @@ class LawsOfFailing(Subject):
 
     def test_law_09_a_crashed_holder_frees_the_name_within_its_ttl(self) -> None:
         """And the next in line runs soon after, though nobody rings."""
-        grant = self.raw().try_acquire(self.claim("door"), deadline=self.soon())
+        backend = self.raw()
+        grant = backend.try_acquire(self.claim("door"), deadline=self.soon())
         assert isinstance(grant, Grant)
+        self.crash(backend)
         started = self.clock.now()
 
         lease = self.locks().lock("door").acquire(timeout=self.ttl + 2 * self.slack)
@@ -255,12 +257,13 @@ class LawsOfFailing(Subject):
     def test_law_10_dead_waiters_cost_one_window_together(self) -> None:
         """Five waiters of a client that died stand in front of a living one."""
         locks, backend = self.locks(), self.raw()
-        lease = locks.lock("door", ttl=30.0).acquire()
+        lease = locks.lock("door", ttl=self.long_ttl).acquire()
         for _ in range(5):
-            dead = self.claim("door", client="dead", ttl=30.0)
+            dead = self.claim("door", client="dead", ttl=self.long_ttl)
             backend.try_acquire(dead, deadline=self.soon())
         living = runner.start(self.locks().lock("door").acquire)
         self.until_waiting(locks, "door", 6)
+        self.crash(backend)
         started = self.clock.now()
 
         lease.release()
@@ -280,10 +283,10 @@ class LawsOfFailing(Subject):
                 action()
             seen.append(caught.type)
 
-        self.locks().lock("taken", ttl=30.0).acquire()
+        self.locks().lock("taken", ttl=self.long_ttl).acquire()
         note(lambda: locks.lock("taken").acquire(timeout=0))
         lost = locks.lock("lost", renew=False).acquire()
-        self.pass_time(self.ttl * 1.05)
+        self.pass_ttl()
         note(lost.release)
         backend.lose_reply("try_acquire", times=2)
         backend.lose_request("withdraw")

@@ -137,7 +137,7 @@ class LawsOfHolding(Subject):
     def test_law_02_an_expired_holder_does_not_trust_its_lease(self) -> None:
         """Before the store gives the name to somebody else, the old holder has stopped."""
         old = self.locks().lock("door", renew=False).acquire()
-        self.pass_time(self.ttl * 1.05)
+        self.pass_ttl()
 
         new = self.locks().lock("door").try_acquire()
 
@@ -193,10 +193,12 @@ class LawsOfHolding(Subject):
         broken = locks.lock("door").acquire()
         tokens.append(broken.token)
         self.locks().break_("door")
-        expired = self.raw().try_acquire(self.claim("door"), deadline=self.soon())
+        crashing = self.raw()
+        expired = crashing.try_acquire(self.claim("door"), deadline=self.soon())
         assert isinstance(expired, Grant)
         tokens.append(expired.token or 0)
-        self.pass_time(self.ttl * 1.05)
+        self.crash(crashing)
+        self.pass_ttl()
         last = self.locks().lock("door").acquire(timeout=0)
         tokens.append(last.token)
 
@@ -255,7 +257,7 @@ class LawsOfHolding(Subject):
     def test_law_04_a_stranger_cannot_release_or_renew(self) -> None:
         """A grant with another claim's id is nobody's key."""
         backend = self.raw()
-        held = backend.try_acquire(self.claim("door", ttl=30.0), deadline=self.soon())
+        held = backend.try_acquire(self.claim("door", ttl=self.long_ttl), deadline=self.soon())
         assert isinstance(held, Grant)
         forged = Grant(self.claim("door"), held.token, self.ttl)
 
@@ -272,7 +274,8 @@ class LawsOfHolding(Subject):
         backend = self.raw()
         grant = backend.try_acquire(self.claim("door"), deadline=self.soon())
         assert isinstance(grant, Grant)
-        self.pass_time(self.ttl * 1.05)
+        self.crash(backend)
+        self.pass_ttl()
 
         [renewal] = backend.renew([grant], deadline=self.soon())
         released = backend.release(grant, deadline=self.soon(), tombstone=False)
@@ -283,7 +286,7 @@ class LawsOfHolding(Subject):
     def test_law_04_a_late_holder_cannot_release_its_successors_lock(self) -> None:
         """An owner that outlived its lease must not free the lock of whoever came next."""
         late = self.locks().lock("door", renew=False).acquire()
-        self.pass_time(self.ttl * 1.05)
+        self.pass_ttl()
         successor = self.locks().lock("door").acquire(timeout=0)
 
         with pytest.raises(LeaseLost):
@@ -315,7 +318,7 @@ class LawsOfHolding(Subject):
     def test_law_05_a_repeat_keeps_its_place_in_line(self) -> None:
         """Asking often is no way to the front, nor to the back."""
         backend = self.raw()
-        backend.try_acquire(self.claim("door", ttl=30.0), deadline=self.soon())
+        backend.try_acquire(self.claim("door", ttl=self.long_ttl), deadline=self.soon())
         first, second = self.claim("door"), self.claim("door")
         for claim in (first, second, first, first, second):
             backend.try_acquire(claim, deadline=self.soon())
@@ -331,7 +334,8 @@ class LawsOfHolding(Subject):
         """What a late repeat gets, if anything, is a new grant with a larger token."""
         backend, claim = self.raw(), self.claim("door")
         first = backend.try_acquire(claim, deadline=self.soon())
-        self.pass_time(self.ttl * 1.05)
+        self.crash(backend)
+        self.pass_ttl()
 
         again = backend.try_acquire(claim, deadline=self.soon())
 
@@ -342,7 +346,7 @@ class LawsOfHolding(Subject):
     def test_law_12_a_name_in_use_with_another_capacity_is_refused(self) -> None:
         """Both capacities are named; nothing changes."""
         backend = self.raw()
-        claim = self.claim("pool", capacity=3, ttl=30.0)
+        claim = self.claim("pool", capacity=3, ttl=self.long_ttl)
         backend.try_acquire(claim, deadline=self.soon())
 
         with pytest.raises(ConfigurationError, match=r"3.*read-write"):

@@ -56,7 +56,7 @@ class LawsOfLiving(Subject):
     def test_law_12_two_names_never_share_a_lock(self) -> None:
         """Names that look alike, or look like commands, are held side by side."""
         first, second = self.locks(), self.locks()
-        leases = [first.lock(name, ttl=30.0).acquire(timeout=0) for name in NAMES]
+        leases = [first.lock(name, ttl=self.long_ttl).acquire(timeout=0) for name in NAMES]
 
         for name in NAMES:
             assert second.lock(name).try_acquire() is None
@@ -85,7 +85,7 @@ class LawsOfLiving(Subject):
         self,
     ) -> None:
         """The lock object is shared; the hold is not."""
-        lock = self.locks().lock("door", ttl=30.0)
+        lock = self.locks().lock("door", ttl=self.long_ttl)
 
         def fail() -> None:
             with pytest.raises(AcquireTimeout):
@@ -102,7 +102,7 @@ class LawsOfLiving(Subject):
 
     def test_law_13_a_block_may_be_left_by_another(self) -> None:
         """Leaving releases the hold that entering made, also from another thread or task."""
-        lock = self.locks().lock("door", ttl=30.0)
+        lock = self.locks().lock("door", ttl=self.long_ttl)
         runner.start(lock.__enter__).result()
 
         lock.__exit__(None, None, None)
@@ -111,7 +111,7 @@ class LawsOfLiving(Subject):
 
     def test_law_13_another_thread_or_task_does_not_reenter(self) -> None:
         """The owner is the thread or task itself."""
-        lock = self.locks().lock("door", ttl=30.0)
+        lock = self.locks().lock("door", ttl=self.long_ttl)
         with lock:
             assert runner.start(lock.try_acquire).result() is None
 
@@ -135,7 +135,7 @@ class LawsOfLiving(Subject):
     def test_law_14_close_tells_every_lease(self) -> None:
         """A lease outside any block is lost, and its name is free."""
         locks = self.locks()
-        lease = locks.lock("door", ttl=30.0).acquire()
+        lease = locks.lock("door", ttl=self.long_ttl).acquire()
 
         locks.close()
 
@@ -160,7 +160,7 @@ class LawsOfLiving(Subject):
         assert lease.lost.reason == "max_hold"
         assert self.clock.now() - started >= self.ttl * 1.5 - 0.05
         # Renewal has stopped, so the name is free within a ttl.
-        self.pass_time(self.ttl * 1.05)
+        self.pass_ttl()
         assert self.locks().lock("door").try_acquire() is not None
 
     def test_law_15_min_hold_keeps_a_name_closed(self) -> None:
@@ -205,7 +205,7 @@ class LawsOfLiving(Subject):
 
     def test_law_11_an_error_survives_pickling(self) -> None:
         """Workers send their errors to other processes."""
-        self.locks(label="first").lock("door", ttl=30.0).acquire()
+        self.locks(label="first").lock("door", ttl=self.long_ttl).acquire()
         with pytest.raises(AcquireTimeout) as caught:
             self.locks().lock("door").acquire(timeout=0)
 

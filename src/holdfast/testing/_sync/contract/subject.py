@@ -43,6 +43,9 @@ class Subject:
     slack: ClassVar[float] = 1.0
     """How much later than it must, a thing may happen on a busy machine."""
 
+    late: ClassVar[float] = 0.0
+    """How much later than after its ttl the store may end what a silent client held."""
+
     virtual_time: ClassVar[bool] = False
     """Whether an asyncio test may run on virtual time: the store's clock is the client's."""
 
@@ -78,6 +81,23 @@ class Subject:
         backend = self.make_backend(self.clock)
         self._to_close.append(backend)
         return backend
+
+    def crash(self, backend: Backend) -> None:
+        """Let the client of a raw backend fall silent, as if its process had been killed.
+
+        Where each claim ends by its ttl it is silent anyway; a session has to be left.
+        """
+        if self.capabilities.ends_by == "session":
+            backend.disown(f"raw{id(self):x}", deadline=self.soon())
+
+    @property
+    def long_ttl(self) -> float:
+        """A ttl that does not run out while a test looks on: a session is kept alive anyway."""
+        return 30.0 if self.capabilities.ends_by == "ttl" else self.ttl
+
+    def pass_ttl(self) -> None:
+        """Let the time pass after which nothing is left of a silent holder."""
+        self.pass_time(self.ttl * 1.05 + self.late)
 
     def claim(self, name: str, **fields: Any) -> Claim:
         """Return a claim for the raw backend."""

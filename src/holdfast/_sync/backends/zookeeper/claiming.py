@@ -1,0 +1,413 @@
+# Generated from src/holdfast/_async/backends/zookeeper/claiming.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""The recipe: how a claim comes into line, is admitted, and goes; on one session.
+
+A claim is an ephemeral sequential node below its name's node. Its create and the list of
+children go out in one flight. The list is read on the same connection after the create, so
+it holds every claim with a smaller sequence, and needs no `sync`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError, NotEmptyError
+
+from holdfast._sync.backends.zookeeper.session import Place
+from holdfast.core.door import another_capacity
+from holdfast.ensemble import line as lines
+from holdfast.ensemble import records, refusals, requests
+from holdfast.ensemble.nodes import component, in_line, prefix
+from holdfast.errors import OutcomeUnknown
+from holdfast.model import Grant, Held, Holder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast._sync.backends.zookeeper.session import Session
+    from holdfast.ensemble.address import Address
+    from holdfast.ensemble.answers import Answer
+    from holdfast.ensemble.nodes import Node
+    from holdfast.model import Claim
+    from holdfast.runtime.clock import Clock
+
+CONTAINER = 4
+DOORS = 10_000
+"""Of so many names it is remembered that their nodes are there."""
+
+NAMED = 8
+"""So many holders are named to somebody who waits; `inspect` names them all."""
+
+
+class Door:
+    """What is known of a name's node.
+
+    `known` is its capacity and the change that wrote it; one value, since threads share it.
+    """
+
+    __slots__ = ("known", "path", "was_held")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.known: tuple[int, int] | None = None
+        self.was_held = False
+
+
+class Listing:
+    """The line at a door, as one list of children told it."""
+
+    __slots__ = ("capacity", "inside", "line")
+
+    def __init__(self, line: list[Node], capacity: int) -> None:
+        self.line = line
+        self.capacity = capacity
+        self.inside = lines.admitted(line, capacity=capacity)
+
+
+class Doors:
+    """The names' nodes that this client has met, the last used ones; shared by its sessions."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._doors: OrderedDict[str, Door] = OrderedDict()
+
+    def of(self, name: str) -> Door:
+        """Return the door of a name."""
+        door = self._doors.get(name)
+        if door is None:
+            door = Door(f"{self.address.root}/{component(name)}")
+            self._doors[name] = door
+            if len(self._doors) > DOORS:
+                self._doors.popitem(last=False)
+        return door
+
+
+class Claiming:
+    """Brings claims into line on one session."""
+
+    def __init__(self, session: Session, doors: Doors, clock: Clock) -> None:
+        self.session = session
+        self._doors = doors
+        self._address = doors.address
+        self._clock = clock
+
+    # -- verbs -------------------------------------------------------------------------
+
+    def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+        """Grant, or say who holds it, and watch whoever has to go first."""
+        session, door = self.session, self._doors.of(claim.name)
+        place = session.places.get(claim.id)
+        if place is None:
+            if not claim.queues and (claim.capacity > 1 or door.was_held):
+                # Not to stand in the way of others for a moment when it is of no use.
+                held = self._look_first(claim, door, deadline)
+                if held is not None:
+                    return held
+            place = Place(claim, door.path)
+            session.carry(place)
+            if claim.queues:
+                session.wakeups.expect(claim.id)
+        while True:
+            listing = self._listed(place, door, deadline)
+            number = _position(listing.line, place.node)
+            if number is None:
+                # An operator broke it while nobody looked: it begins anew, at the end.
+                place = Place(claim, door.path)
+                session.carry(place)
+                continue
+            door.was_held = number >= listing.inside
+            if number < listing.inside:
+                return self._granted(place, listing, number)
+            if not claim.queues:
+                return self._refused(place, listing, deadline)
+            held = self._watching(place, listing, number, deadline)
+            if held is not None:
+                return held
+
+    def release(self, claim: Claim, *, deadline: float) -> bool:
+        """Delete the claim's node; true if it was there."""
+        place = self.session.places.get(claim.id)
+        if place is None or place.node is None:
+            return False
+        stays_until = place.granted_at + claim.min_hold
+        if claim.min_hold and stays_until > self._clock.now():
+            # Kept by this session alone: should it end before, so does the name's closure.
+            self.session.closing[place.path] = stays_until
+            self.session.forget(claim.id)
+            self.session.kick()
+            return True
+        was_there = self._delete(place.path, deadline)
+        self.session.forget(claim.id)
+        return was_there
+
+    def withdraw(self, claim: Claim, *, deadline: float) -> None:
+        """Make sure that the claim has no node.
+
+        Requests of one connection are executed in their order. So once the list was answered
+        that was asked for after an unanswered create, that create has happened or never will,
+        as long as the connection is the same. If it was lost in between, the create may come
+        late by way of another member; the session's sweep finds that.
+        """
+        place = self.session.places.get(claim.id)
+        if place is None:
+            return
+        nodes = [place.node] if place.node is not None else []
+        if place.is_unanswered:
+            [answer] = self._ask(requests.GetChildren2(place.door, None), deadline=deadline)
+            children = [] if refusals.is_missing(answer) else answer[0]
+            nodes = [one for one in children if one.startswith(f"{claim.id}-")]
+        if nodes:
+            self._ask(
+                *(requests.Delete(f"{place.door}/{one}", -1) for one in nodes), deadline=deadline
+            )
+        self.session.forget(claim.id)
+
+    def _delete(self, path: str, deadline: float) -> bool:
+        """Delete a node, asking another member if this one does not answer in half the time."""
+        delete, half = requests.Delete(path, -1), (self._clock.now() + deadline) / 2
+        try:
+            [answer] = self._ask(delete, deadline=half)
+        except OutcomeUnknown:
+            if self._clock.now() >= half:
+                self.session.link.hang_up()
+            self._ask(delete, deadline=deadline)
+            return True  # if it is gone now, it was by the first request
+        return answer is True
+
+    # -- the line ----------------------------------------------------------------------
+
+    def _listed(self, place: Place, door: Door, deadline: float) -> Listing:
+        """Return the line with the claim in it, which is brought there if it is not."""
+        if place.node is not None:
+            [answer] = self._ask(requests.GetChildren2(door.path, None), deadline=deadline)
+            if refusals.is_missing(answer):
+                return Listing([], 1)
+            return self._listing(door, answer, deadline)
+        if place.is_unanswered:
+            self._find(place, deadline)
+            if place.node is not None:
+                return self._listed(place, door, deadline)
+        while True:
+            listing = self._arrive(place, door, deadline)
+            if listing is not None:
+                return listing
+
+    def _arrive(self, place: Place, door: Door, deadline: float) -> Listing | None:
+        """Create the claim's node and list the line; None if it has to be done again."""
+        claim, address = place.claim, self._address
+        create = requests.Create2(
+            f"{door.path}/{prefix(claim)}",
+            records.of_claim(claim),
+            address.acl,
+            requests.EPHEMERAL_SEQUENTIAL,
+        )
+        listing = requests.GetChildren2(door.path, None)
+        asked = [create, listing]
+        if door.known is None:
+            record = records.of_door(claim.capacity)
+            container = requests.CreateContainer(door.path, record, address.acl, CONTAINER)
+            asked = [container, *asked]
+        place.is_unanswered = True
+        answers = self.session.link.ask(*asked, deadline=deadline)
+        place.is_unanswered = False
+        *made, node, answer = answers
+        if isinstance(node, tuple):
+            place.node, place.token = node[0].rpartition("/")[2], node[1].czxid
+        self._refuse(asked, answers)
+        if refusals.is_missing(node):
+            # The server has deleted the empty node of this name, or it was never there.
+            if made and refusals.is_missing(made[0]):
+                self._make_root(deadline)
+            door.known = None
+            return None
+        if made and isinstance(made[0], tuple):
+            door.known = (claim.capacity, made[0][1].mzxid)
+        found = self._listing(door, answer, deadline)
+        if found.capacity != claim.capacity:
+            return self._reopen(place, door, found, deadline)
+        return found
+
+    def _reopen(self, place: Place, door: Door, found: Listing, deadline: float) -> Listing | None:
+        """Give the door our capacity if nobody else is there, else refuse; leaves no node.
+
+        A node with children cannot be deleted, so the capacity changes only while nobody
+        holds or waits.
+        """
+        path, place.node = place.path, None
+        delete_own = requests.Delete(path, -1)
+        if len(found.line) > 1:
+            self._ask(delete_own, deadline=deadline)
+            self.session.forget(place.claim.id)
+            raise another_capacity(place.claim, in_use=found.capacity)
+        self._ask(delete_own, requests.Delete(door.path, -1), deadline=deadline)
+        door.known = None
+        return None
+
+    def _find(self, place: Place, deadline: float) -> None:
+        """Find the node of a claim whose create was not answered, if there is one.
+
+        If not, there will be none: see `withdraw`.
+        """
+        claim_id = place.claim.id
+        [answer] = self._ask(requests.GetChildren2(place.door, None), deadline=deadline)
+        children = [] if refusals.is_missing(answer) else answer[0]
+        nodes = [one for one in children if one.startswith(f"{claim_id}-")]
+        if not nodes:
+            return
+        stats = self._ask(
+            *(requests.Exists(f"{place.door}/{one}", None) for one in nodes), deadline=deadline
+        )
+        for node, stat in zip(nodes, stats, strict=True):
+            # One of an older session of ours goes by itself.
+            if stat is not None and stat.ephemeralOwner == self.session.link.session_id:
+                place.node, place.token, place.is_unanswered = node, stat.czxid, False
+                return
+
+    def _listing(self, door: Door, answer: Answer, deadline: float) -> Listing:
+        children, stat = answer
+        known = door.known
+        if known is None or known[1] != stat.mzxid:
+            [found] = self._ask(requests.GetData(door.path, None), deadline=deadline)
+            if refusals.is_missing(found):
+                return Listing([], 1)
+            known = door.known = (
+                records.capacity_in(found[0], path=door.path),
+                found[1].mzxid,
+            )
+        try:
+            line = in_line(children)
+        except ValueError as error:
+            raise refusals.foreign(str(error), where=self._address.where, path=door.path) from None
+        return Listing(line, known[0])
+
+    def _make_root(self, deadline: float) -> None:
+        address = self._address
+        [answer] = self._ask(requests.Create(address.root, b"", address.acl, 0), deadline=deadline)
+        if refusals.is_missing(answer):
+            raise refusals.no_chroot(address.chroot, where=address.where)
+
+    # -- answers -----------------------------------------------------------------------
+
+    def _granted(self, place: Place, listing: Listing, number: int) -> Grant:
+        session, claim = self.session, place.claim
+        if place.granted_at == float("inf"):
+            place.granted_at = self._clock.now()
+        if lines.must_touch(listing.line, number, capacity=listing.capacity):
+            session.touch(place.path, records.of_claim(claim))
+        if claim.queues:
+            session.wakeups.forget(claim.id)
+            session.watches.forget(claim.id)
+        return Grant(claim, place.token, session.ttl)
+
+    def _look_first(self, claim: Claim, door: Door, deadline: float) -> Held | None:
+        _, answer = self._ask(
+            requests.Sync(door.path), requests.GetChildren2(door.path, None), deadline=deadline
+        )
+        if refusals.is_missing(answer):
+            return None
+        listing = self._listing(door, answer, deadline)
+        weight = sum(one.weight for one in listing.line)
+        if weight + claim.weight <= listing.capacity or listing.capacity != claim.capacity:
+            return None
+        holders = self._holders(listing.line[: listing.inside][:NAMED], door, deadline)
+        return Held(holders, None, None)
+
+    def _refused(self, place: Place, listing: Listing, deadline: float) -> Held:
+        """Leave again, since the claim does not queue."""
+        named = listing.line[: listing.inside][:NAMED]
+        _, *answers = self._ask(
+            requests.Delete(place.path, -1),
+            *(requests.GetData(f"{place.door}/{one.name}", None) for one in named),
+            deadline=deadline,
+        )
+        self.session.forget(place.claim.id)
+        return Held(holders_of(named, answers), None, None)
+
+    def _watching(
+        self, place: Place, listing: Listing, number: int, deadline: float
+    ) -> Held | None:
+        """Watch whoever has to go first; None if the line has moved meanwhile.
+
+        By reading the node: a watch that is asked for together with a node's data is not kept
+        if the node is gone, and the answer says so.
+        """
+        session, line = self.session, listing.line
+        targets = lines.to_watch(line, number, inside=listing.inside, capacity=listing.capacity)
+        named = [one for one in line[: listing.inside][:NAMED] if one not in targets]
+        claim_id, door = place.claim.id, place.door
+        paths = [f"{door}/{one.name}" for one in targets]
+        answers = self._ask(
+            *(requests.GetData(path, session.watches.on(path, claim_id)) for path in paths),
+            *(requests.GetData(f"{door}/{one.name}", None) for one in named),
+            deadline=deadline,
+        )
+        has_moved = False
+        for path, target, answer in zip(paths, targets, answers, strict=False):
+            if refusals.is_missing(answer):
+                session.watches.drop(path)
+                has_moved = True
+            elif answer[1].version and target not in line[: listing.inside]:
+                has_moved = True  # it was admitted, and has said so before we watched it
+        if has_moved:
+            return None
+        read = [*targets, *named]
+        seen = [
+            (one, answer)
+            for one, answer in zip(read, answers, strict=True)
+            if one in line[: listing.inside]
+        ]
+        holders = holders_of([one for one, _ in seen], [answer for _, answer in seen])
+        return Held(holders, number - listing.inside + 1, None)
+
+    def _holders(self, nodes: Sequence[Node], door: Door, deadline: float) -> tuple[Holder, ...]:
+        if not nodes:
+            return ()
+        answers = self._ask(
+            *(requests.GetData(f"{door.path}/{one.name}", None) for one in nodes),
+            deadline=deadline,
+        )
+        return holders_of(nodes, answers)
+
+    def _ask(self, *asked: requests.Request, deadline: float) -> list[Answer]:
+        """Return the answers; what is no part of the recipe is raised."""
+        answers = self.session.link.ask(*asked, deadline=deadline)
+        self._refuse(asked, answers)
+        return answers
+
+    def _refuse(self, asked: Sequence[requests.Request], answers: Sequence[Answer]) -> None:
+        for request, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, KazooException) and not isinstance(answer, EXPECTED):
+                where, users = self._address.where, self._address.users
+                error = refusals.refused(answer, where=where, path=request.path, users=users)
+                raise error from answer
+
+
+EXPECTED = (NoNodeError, NodeExistsError, NotEmptyError)
+"""What others do at the same time: they create, and they delete."""
+
+
+def holders_of(nodes: Sequence[Node], answers: Sequence[Answer]) -> tuple[Holder, ...]:
+    """Return who holds, for people; those who have gone meanwhile are left out.
+
+    The age is that of the node by the server's clock, against ours.
+    """
+    return tuple(
+        Holder(
+            owner=records.owner_in(answer[0]),
+            token=answer[1].czxid,
+            weight=node.weight,
+            age=max(0.0, time.time() - answer[1].ctime / 1000),
+            remaining=None,
+        )
+        for node, answer in zip(nodes, answers, strict=True)
+        if not isinstance(answer, KazooException)
+    )
+
+
+def _position(line: Sequence[Node], name: str | None) -> int | None:
+    for number, node in enumerate(line):
+        if node.name == name:
+            return number
+    return None

@@ -1,0 +1,332 @@
+# Generated from src/holdfast/_async/backends/zookeeper/session.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""One session: what it carries, the proof that it lives, and the heartbeats that give it.
+
+All claims of a client are nodes of one session and live as long as it does. Heartbeats go
+on while it is open, also when nothing is held: then the next acquire finds it proven, and
+somebody who waits does too. After IDLE seconds with nothing to carry it is closed, so that
+an idle client costs the ensemble nothing; the next acquire opens another.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from kazoo.exceptions import KazooException, NoNodeError
+
+from holdfast._sync.wakeups import Wakeups
+from holdfast.core.trust import trusted_until
+from holdfast.ensemble import refusals, requests
+from holdfast.ensemble.nodes import in_line
+from holdfast.ensemble.proof import Proof
+from holdfast.ensemble.threads import Link
+from holdfast.ensemble.watches import Watches
+from holdfast.errors import BackendError, LockError, OutcomeUnknown
+from holdfast.runtime import threads as runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.ensemble.address import Address
+    from holdfast.ensemble.answers import Answer
+    from holdfast.model import Claim
+    from holdfast.runtime.clock import Clock
+
+IDLE = 30.0
+"""With nothing to carry, the session is closed after so long."""
+
+REQUEST = 2.0
+"""How long one request of our own may take."""
+
+PATIENCE = 3
+"""Silent for this part of the ttl, a connection is cut: another member may answer in time."""
+
+RETRIES = 12
+"""A heartbeat that was not answered is repeated this often per ttl."""
+
+SWEEP = 3
+"""Every so many heartbeats we look for nodes of ours that nobody knows."""
+
+NEVER = float("inf")
+
+
+class Place:
+    """What is known of one claim: its node, once the server has told it."""
+
+    __slots__ = ("claim", "door", "granted_at", "is_seen", "is_unanswered", "node", "token")
+
+    def __init__(self, claim: Claim, door: str) -> None:
+        self.claim = claim
+        self.door = door
+        self.node: str | None = None
+        self.token = 0
+        self.granted_at = NEVER
+        self.is_unanswered = False
+        """Whether its create was sent, and nobody knows what became of it."""
+        self.is_seen = False
+        """Whether the node was there at the last look, and a watch would tell of its end."""
+
+    @property
+    def path(self) -> str:
+        """Where the node is."""
+        return f"{self.door}/{self.node}"
+
+
+class Session:
+    """A session with an ensemble, from its opening to its end; there is no coming back."""
+
+    def __init__(
+        self, address: Address, *, ttl: float, clock: Clock, alarm: Callable[[], None]
+    ) -> None:
+        self.asked = ttl
+        self.ttl = ttl
+        self.places: dict[str, Place] = {}
+        self.closing: dict[str, float] = {}
+        """Nodes that were released and stay for their min_hold, and until when."""
+        self.touching: dict[str, bytes] = {}
+        """Nodes to be touched, until the server has answered."""
+        self.wakeups = Wakeups(clock)
+        self.watches = Watches(self._heard)
+        self.link = Link(
+            address.options, ttl=ttl, clock=clock, where=address.where, changed=self._changed
+        )
+        self._address = address
+        self._clock = clock
+        self._alarm = alarm
+        self._state = runtime.StateLock()
+        self._proof = Proof(opened_at=-NEVER, ttl=ttl)
+        self._proving: runtime.Event | None = None
+        self._silent_since: float | None = None
+        self._kick = runtime.Event()
+        self._task: runtime.Task | None = None
+        self._is_ending = False
+        self._is_dead = False
+        self._beats = 0
+
+    # -- life --------------------------------------------------------------------------
+
+    def open(self, *, deadline: float) -> None:
+        """Begin it; what the server granted is then in `ttl`."""
+        self.link.connect(deadline=deadline)
+        greeting = self.link.greeting
+        self.ttl = greeting.granted
+        self._proof = Proof(opened_at=greeting.sent_at, ttl=self.ttl)
+        self._task = runtime.spawn(self._run, name="holdfast-session")
+
+    @property
+    def counted_from(self) -> float:
+        """From when the session's timeout counts, by what was proven last."""
+        return max(self._proof.counted_from, self.link.greeting.sent_at)
+
+    def is_usable(self, now: float) -> bool:
+        """Whether it may carry a claim; once it may not, it never will again."""
+        if self._is_ending or self._is_dead or self.link.is_over:
+            return False
+        if now >= trusted_until(sent_at=self.counted_from, ttl=self.ttl):
+            # For good: its leases were told so, and a late answer must not bring it back.
+            self._is_dead = True
+            self._kick.set()
+            return False
+        return True
+
+    def kick(self) -> None:
+        """Let the background look anew at what is due; from any thread."""
+        self._kick.set()
+
+    def end(self) -> None:
+        """Let nobody use it any more."""
+        self._is_ending = True
+        self._kick.set()
+        self._ring_all()
+
+    def close(self, *, goodbye: bool) -> None:
+        """End it; without a goodbye its nodes stay until the server ends it."""
+        self.end()
+        if self._task is not None:
+            self._task.join()
+        self.link.close(goodbye=goodbye, deadline=self._clock.now() + REQUEST)
+
+    def leak(self) -> None:
+        """Leave it to the parent process."""
+        self._is_ending = True
+        self.link.leak()
+
+    # -- the proof ---------------------------------------------------------------------
+
+    def prove(self, *, deadline: float) -> bool:
+        """Whether a heartbeat that was sent not long ago is answered; sends one if needed.
+
+        All who ask at the same time share one.
+        """
+        now = self._clock.now()
+        if now >= self._proof.next_due:
+            with self._state:
+                proving = self._proving
+                mine = None if proving is not None else runtime.Event()
+                self._proving = proving or mine
+            if mine is not None:
+                try:
+                    self._prove(now, deadline)
+                finally:
+                    self._proving = None
+                    mine.set()
+            elif proving is not None:
+                runtime.wait_for(proving, deadline=deadline, clock=self._clock)
+        return now - self._proof.last_sent < self.ttl / 2
+
+    def _prove(self, sent_at: float, deadline: float) -> None:
+        try:
+            [answer] = self.link.ask(requests.Sync(self._address.root), deadline=deadline)
+        except OutcomeUnknown:
+            self._be_impatient(sent_at)
+            raise
+        self._silent_since = None
+        if not isinstance(answer, KazooException):
+            self._proof.answered(sent_at=sent_at, now=self._clock.now())
+
+    def _be_impatient(self, sent_at: float) -> None:
+        if self._silent_since is None:
+            self._silent_since = sent_at
+        if self._clock.now() - self._silent_since >= self.ttl / PATIENCE:
+            self._silent_since = None
+            self.link.hang_up()
+
+    # -- the background ----------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._keep_alive()
+        except Exception:  # noqa: BLE001 - it is logged, and the session ends
+            # A defect of ours: kazoo must not keep a session alive that nobody proves.
+            _log.exception("the session's heartbeat failed")
+        if not self._is_ending:
+            self.end()
+            self.link.close(goodbye=True, deadline=self._clock.now() + REQUEST)
+
+    def _keep_alive(self) -> None:
+        idle_since = self._clock.now()
+        while not self._is_ending:
+            self._kick.clear()
+            now = self._clock.now()
+            if not self.is_usable(now):
+                break
+            if self.places or self.closing:
+                idle_since = now
+            elif now - idle_since > IDLE and self._is_dead_if_empty():
+                break
+            wake_at = self._act(now)
+            runtime.wait_for(self._kick, deadline=wake_at, clock=self._clock)
+
+    def _act(self, now: float) -> float:
+        """Do what is due, and return when to look again."""
+        try:
+            if now >= self._proof.next_due:
+                self._beat()
+            self._end_min_holds(now)
+        except (BackendError, OutcomeUnknown) as error:
+            # The next one is soon; until then the older proof stands, and runs out by itself.
+            _log.debug("heartbeat not answered: %s", error)
+            return self._clock.now() + min(self.ttl / RETRIES, 1.0)
+        except LockError as error:
+            _log.warning("heartbeat refused: %s", error)
+            return self._clock.now() + 1.0
+        return min(self._proof.next_due, *self.closing.values(), now + IDLE)
+
+    def _beat(self) -> None:
+        patience = min(REQUEST, self.ttl / PATIENCE)
+        self.prove(deadline=self._clock.now() + patience)
+        self._beats += 1
+        for path, data in list(self.touching.items()):
+            self.touch(path, data)
+        if self._beats % SWEEP == 0:
+            self._sweep()
+
+    def _end_min_holds(self, now: float) -> None:
+        for path in [path for path, until in list(self.closing.items()) if until <= now]:
+            self.link.ask(requests.Delete(path, -1), deadline=self._clock.now() + REQUEST)
+            self.closing.pop(path, None)
+
+    def _sweep(self) -> None:
+        """Delete nodes of this session that stand for no claim of ours.
+
+        A create that was not answered may have been executed after its withdrawal, by
+        another member. The session lives on, so nobody else would ever delete it.
+        """
+        root = self._address.root
+        [paths] = self.link.ask(requests.GetEphemerals(root), deadline=self._clock.now() + REQUEST)
+        if isinstance(paths, KazooException):
+            return  # before ZooKeeper 3.6; a withdrawal looks for its own node in any case
+        strangers = [path for path in paths if self._is_stranger(path)]
+        if strangers:
+            self.link.ask(
+                *(requests.Delete(path, -1) for path in strangers),
+                deadline=self._clock.now() + REQUEST,
+            )
+
+    def _is_stranger(self, path: str) -> bool:
+        name = path.rpartition("/")[2]
+        try:
+            [node] = in_line([name])
+        except ValueError:
+            return False
+        place = self.places.get(node.claim)
+        is_known = place is not None and place.node in (None, name)
+        return not is_known and path not in self.closing
+
+    def _is_dead_if_empty(self) -> bool:
+        # In one step with `carry`: a claim that comes just now must find it alive or not at all.
+        with self._state:
+            self._is_dead = not self.places and not self.closing
+        return self._is_dead
+
+    # -- nodes -------------------------------------------------------------------------
+
+    def carry(self, place: Place) -> None:
+        """Be the session of a claim from now on; refuses if it may not be used any more."""
+        with self._state:
+            if self._is_ending or self._is_dead:
+                raise refusals.ended(where=self.link.where)
+            self.places[place.claim.id] = place
+
+    def touch(self, path: str, data: bytes) -> None:
+        """Tell who watches a node that it was admitted; repeated until it is answered."""
+
+        def heard(answer: Answer) -> None:
+            if not isinstance(answer, KazooException) or isinstance(answer, NoNodeError):
+                self.touching.pop(path, None)
+
+        self.touching[path] = data
+        self.link.tell(requests.SetData(path, data, -1), heard)
+
+    def forget(self, claim_id: str) -> None:
+        """Know nothing of a claim any more."""
+        self.places.pop(claim_id, None)
+        self.wakeups.forget(claim_id)
+        self.watches.forget(claim_id)
+
+    # -- kazoo's thread ----------------------------------------------------------------
+
+    def _heard(self, claim_id: str, path: str) -> None:
+        place = self.places.get(claim_id)
+        if place is not None and place.path == path:
+            place.is_seen = False  # gone, touched, or unwatched: the next renewal looks
+        else:
+            self.wakeups.ring(claim_id)
+
+    def _changed(self) -> None:
+        if self._task is not None and self.link.greeting.granted < self.ttl:
+            # Another member has other bounds: less than what the leases were told.
+            self._is_dead = True
+            self._alarm()
+        self._kick.set()
+        self._ring_all()
+        if not self._is_ending and not self.link.is_connected:
+            self._alarm()
+
+    def _ring_all(self) -> None:
+        for claim_id in list(self.places):
+            self.wakeups.ring(claim_id)
+
+
+_log = logging.getLogger("holdfast")

@@ -1,0 +1,219 @@
+"""Requests that the server has done, and whose answers never came; or that come too late."""
+
+from __future__ import annotations
+
+import pytest
+from sessions import session_of
+from zookeeper_proxy import Request
+from zookeeper_servers import until
+
+from holdfast import BackendUnavailable, OutcomeUnknown
+
+TTL = 30.0
+"""Longer than any test: what is gone was not ended by its time."""
+
+
+@pytest.fixture
+def locks(flavour, proxy, diary):
+    return flavour.locks(proxy.url, ttl=TTL, request_timeout=0.5, on_event=diary)
+
+
+@pytest.fixture
+def deletion(name):
+    """The request that gives the name back."""
+    return lambda request: request.deletes_a_claim_of(name)
+
+
+def test_an_answer_lost_on_acquire_costs_a_moment(locks, proxy, door):
+    """The claim is found again by its id: one node, one token."""
+    lost = proxy.lose_answer_to(Request.creates_a_claim)
+
+    lease = locks.lock(door.name).acquire(timeout=5)
+
+    assert lost.is_set()
+    assert door.line() == ([lease.token], 0)
+    lease.release()
+    assert door.line() == ([], 0)
+
+
+def test_an_answer_lost_in_line_keeps_the_place(flavour, locks, proxy, door):
+    """The place is that of the first request, though its answer never came."""
+    first = door.elsewhere()
+    lease = first.acquire()
+    lost = proxy.lose_answer_to(Request.creates_a_claim)
+
+    waiter = flavour.start(locks.lock(door.name).acquire, timeout=20)
+    until(lost.is_set, what="the answer is lost")
+    door.until([lease.token], 1)
+    behind = door.elsewhere()
+    later = flavour.start(behind.acquire, timeout=20)
+    door.until([lease.token], 2)
+    lease.release()
+    second = waiter.result(5)
+
+    assert not later.done()
+    assert door.line() == ([second.token], 1)
+    second.release()
+    assert later.result(5).token > second.token > lease.token
+
+
+def test_when_no_acquire_is_answered_nothing_is_left_behind(locks, proxy, door):
+    """The server has made the node each time; the caller is told, and the node goes."""
+    locks.lock("warm").acquire(timeout=5).release()
+    proxy.lose_answer_to(Request.creates_a_claim, times=99)
+
+    with pytest.raises((BackendUnavailable, OutcomeUnknown)):
+        locks.lock(door.name).acquire(timeout=0)
+
+    door.until([], 0)
+
+
+def test_cut_off_right_after_its_claim_was_made_a_client_withdraws_it_when_it_is_back(
+    locks, proxy, door
+):
+    """No ghost: the node would hold the name for as long as the client lives."""
+    locks.lock("warm").acquire(timeout=5).release()
+    lost = proxy.lose_answer_to(Request.creates_a_claim)
+
+    def is_met_and_refused(request: Request) -> bool:
+        if request.creates_a_claim():
+            proxy._is_refusing = True
+        return False
+
+    proxy.lose_answer_to(is_met_and_refused)
+    with pytest.raises((BackendUnavailable, OutcomeUnknown)):
+        locks.lock(door.name).acquire(timeout=0.5)
+    assert lost.is_set()
+    [ghost], _ = door.line()
+    proxy.accept()
+
+    door.until([], 0)
+    assert locks.lock(door.name).acquire(timeout=5).token > ghost
+
+
+def test_an_answer_lost_on_release_leaves_the_name_free(locks, proxy, deletion, door):
+    """Sent while trusted, so it is clean, whatever the repeat finds."""
+    lock = locks.lock(door.name)
+    lease = lock.acquire()
+    lost = proxy.lose_answer_to(deletion)
+
+    try:
+        lease.release()
+    except OutcomeUnknown:
+        lease.release()
+
+    assert lost.is_set()
+    assert door.line() == ([], 0)
+    assert lease.lost.reason is None
+
+
+def test_a_lost_request_to_release_goes_on_in_the_background(locks, proxy, deletion, door):
+    """Nothing reached the server; the name is free long before the ttl, without the caller."""
+    lock = locks.lock(door.name)
+    lease = lock.acquire()
+    held = proxy.hold(deletion)
+
+    with pytest.raises(OutcomeUnknown):
+        lease.release()
+    assert held.is_set()
+    proxy.reset()
+
+    following = door.elsewhere().acquire(timeout=5)
+    assert following.token > lease.token
+
+
+def test_a_release_repeated_by_the_caller_is_clean(locks, proxy, deletion, door):
+    """Unknown at first, then done: the lease was never lost."""
+    lock = locks.lock(door.name)
+    lease = lock.acquire()
+    proxy.hold(deletion)
+    with pytest.raises(OutcomeUnknown):
+        lease.release()
+    proxy.let_through()
+
+    lease.release()
+
+    assert lease.lost.reason is None
+    door.until([], 0)
+
+
+def test_a_claim_that_comes_after_its_withdrawal_does_not_stay(flavour, proxy, door):
+    """Law 6: the request was held on its way until the caller had given up."""
+    locks = flavour.locks(proxy.url, ttl=TTL, request_timeout=0.3)
+    locks.lock("warm").acquire(timeout=5).release()
+    held = proxy.hold(Request.creates_a_claim)
+    with pytest.raises((BackendUnavailable, OutcomeUnknown)):
+        locks.lock(door.name).acquire(timeout=0.3)
+    assert held.is_set()
+
+    proxy.let_through()
+    after = locks.lock(door.name).acquire(timeout=5)
+
+    assert door.line() == ([after.token], 0)
+
+
+def test_a_connection_that_is_reset_costs_neither_lease_nor_place(
+    flavour, server, locks, proxy, door
+):
+    """The session is the same over the next connection."""
+    lock = locks.lock(door.name)
+    lease = lock.acquire()
+    session = session_of(server, door.name)
+    waiting = flavour.locks(proxy.url, ttl=TTL).lock(door.name)
+    waiter = flavour.start(waiting.acquire, timeout=20)
+    door.until([lease.token], 1)
+
+    proxy.reset()
+    until(lambda: proxy.connections == 2, what="both are back")
+    lease.release()
+    second = waiter.result(5)
+
+    assert session_of(server, door.name) != session
+    assert second.token > lease.token
+    assert lease.lost.reason is None
+
+
+def test_a_wake_up_that_nobody_heard_is_made_up_for(flavour, proxy, door):
+    """It was its turn while it was cut off: it looks again as soon as it is back."""
+    lock = door.elsewhere()
+    lease = lock.acquire()
+    cut_off = flavour.locks(proxy.url, ttl=TTL).lock(door.name)
+    waiter = flavour.start(cut_off.acquire, timeout=20)
+    door.until([lease.token], 1)
+
+    proxy.refuse()
+    lease.release()
+    proxy.accept()
+
+    assert waiter.result(5).token > lease.token
+
+
+def test_a_connection_that_is_lost_puts_the_lease_at_risk_at_once(locks, proxy, door, diary):
+    """Long before a heartbeat is due, and long before the ttl is over."""
+    lock = locks.lock(door.name)
+    lease = lock.acquire()
+
+    proxy.refuse()
+    until(lambda: "AtRisk" in diary.kinds(), within=3, what="it is at risk")
+    proxy.accept()
+    diary.until_renewed()
+
+    lease.check()
+
+
+def test_who_has_waited_longer_than_a_ttl_outlives_a_short_outage(scenes, server, proxy):
+    """The session has kept its place all the while, though it was asked for nothing."""
+    ttl = 3.0
+    for one in scenes:
+        one.hold(server.url, ttl=TTL)
+        one.wait_behind(proxy.url, ttl=ttl, request_timeout=0.2)
+    clock = scenes[0].flavour.clock
+    waiting_since = clock.now()
+    until(lambda: clock.now() > waiting_since + ttl, what="a ttl has passed")
+
+    proxy.refuse()
+    refused_since = clock.now()
+    until(lambda: clock.now() > refused_since + 0.5, what="longer than a request may take")
+    proxy.accept()
+
+    assert all(one.is_passed_on() for one in scenes)
