@@ -16,6 +16,9 @@ from typing import Any
 
 from eventually import PATIENCE, eventually
 
+CLIENT = Path(__file__).with_name("client_puppet.py")
+"""The script of a process with a client of its own, of either flavour and any store."""
+
 
 class Puppet:
     """A process of its own; its script says what it can do."""

@@ -69,9 +69,14 @@ class ZooKeeperProxy(Proxy):
         """
         return self._add(matches, is_held=False, times=times)
 
-    def hold(self, matches: Callable[[Request], bool]) -> threading.Event:
+    def hold(self, matches: Callable[[Request], bool], *, times: float = 1) -> threading.Event:
         """Keep such a request on its way, and all that follows on its connection."""
-        return self._add(matches, is_held=True, times=1)
+        return self._add(matches, is_held=True, times=times)
+
+    def lose_what_is_held(self) -> None:
+        """Reset all connections with what is on its way there, and hold nothing more."""
+        self._our_rules.clear()
+        self.reset()
 
     def _add(
         self, matches: Callable[[Request], bool], *, is_held: bool, times: float

@@ -56,6 +56,7 @@ class AsyncAcquisition:
         self._is_unanswered = False
         self._waits = False
         self._failures = 0
+        self._failing_since = 0.0
         self._answered_at: float | None = None
         self._held = Held(())
 
@@ -195,7 +196,10 @@ class AsyncAcquisition:
         clock = self._client.clock
         now = clock.now()
         has_place = self._answered_at is not None
-        patience = min(self._deadline, (self._answered_at or now) + self.claim.ttl)
+        if self._failures == 0:
+            # Not since the last answer: who is told when to ask may not have asked for long.
+            self._failing_since = now
+        patience = min(self._deadline, self._failing_since + self.claim.ttl)
         is_over = now >= patience if has_place else self._failures >= at_most
         if is_over or now >= self._deadline:
             raise error.about(self._lock.name)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from both_flavours import FLAVOURS, Flavour
 from eventually import eventually
 from proxy import Proxy
-from puppets import Stage
+from puppets import CLIENT, Stage
 from redis_servers import RedisServer
 
 from holdfast import StaleToken
@@ -17,8 +16,6 @@ from holdfast.model import Event
 from holdfast.runtime.clock import Clock
 from holdfast.scripts import redis_script
 from holdfast.wire.verbs import VERBS
-
-PUPPET = Path(__file__).with_name("puppet.py")
 
 
 class Guarded:
@@ -85,7 +82,7 @@ def proxy(server) -> Iterator[Proxy]:
 
 @pytest.fixture
 def puppet(tmp_path) -> Iterator[Stage]:
-    stage = Stage(tmp_path, PUPPET)
+    stage = Stage(tmp_path, CLIENT)
     yield stage
     stage.clear_away()
 

@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 from kazoo.security import make_digest_acl
-from zookeeper_servers import Ensemble, ZooKeeperServer, shared_ensemble, shared_server, until
+from zookeeper_servers import (
+    Ensemble,
+    ZooKeeperServer,
+    free_ports,
+    shared_ensemble,
+    shared_server,
+    until,
+)
 
 from holdfast import BackendUnavailable
 
@@ -84,22 +91,26 @@ def test_a_ttl_that_is_granted_as_asked(finding):
     assert finding("session timeout", ttl=5).level == "ok"
 
 
-@pytest.mark.parametrize(
-    ("settings", "asked", "granted"),
-    [
-        ({"minSessionTimeout": 2000}, 1.0, 2.0),
-        ({"maxSessionTimeout": 3000}, 30.0, 3.0),
-    ],
-    ids=["more", "less"],
-)
-def test_a_ttl_that_is_granted_otherwise(flavour, namespace, settings, asked, granted):
+@pytest.fixture(scope="module")
+def strict() -> Iterator[ZooKeeperServer]:
+    """A server that grants from 2 to 3 s alone, and answers no word but `srvr`."""
+    settings = {
+        "minSessionTimeout": 2000,
+        "maxSessionTimeout": 3000,
+        "4lw.commands.whitelist": None,
+    }
+    with ZooKeeperServer(settings=settings) as one:
+        yield one
+
+
+@pytest.mark.parametrize(("asked", "granted"), [(1.0, 2.0), (30.0, 3.0)], ids=["more", "less"])
+def test_a_ttl_that_is_granted_otherwise(flavour, strict, namespace, asked, granted):
     """The lease says what was granted, and the doctor says both."""
-    with ZooKeeperServer(settings=settings) as server:
-        locks = flavour.locks(server.url, namespace=namespace, ttl=asked)
-        lock = locks.lock("door")
-        lease = lock.acquire()
-        [found] = [one for one in locks.diagnose() if one.subject == "session timeout"]
-        lease.release()
+    locks = flavour.locks(strict.url, namespace=namespace, ttl=asked)
+    lock = locks.lock("door")
+    lease = lock.acquire()
+
+    [found] = [one for one in locks.diagnose() if one.subject == "session timeout"]
 
     assert lease.ttl == granted
     assert found.level == "warning"
@@ -164,20 +175,17 @@ def test_a_namespace_made_by_hand_for_one_user(namespace, finding):
 # -- what may be asked --------------------------------------------------------------------------
 
 
-def test_words_that_the_server_does_not_answer(flavour, namespace):
+def test_words_that_the_server_does_not_answer(finding, strict):
     """By default a server knows `srvr` alone: what was not seen is said, and is no error."""
-    with ZooKeeperServer(settings={"4lw.commands.whitelist": None}) as server:
-        found = flavour.locks(server.url, namespace=namespace).diagnose()
+    found = finding("four-letter words", strict.url)
 
-    levels = {one.subject: one.level for one in found}
-    assert levels["four-letter words"] == "note"
-    [one] = [one for one in found if one.subject == "four-letter words"]
-    assert "4lw.commands.whitelist" in one.remedy
+    assert found.level == "note"
+    assert "4lw.commands.whitelist" in found.remedy
 
 
 def test_a_server_that_is_not_there_cannot_be_examined(flavour, namespace):
-    with ZooKeeperServer() as server:
-        url = server.url
+    [port] = free_ports(1)
+    locks = flavour.locks(f"zookeeper://127.0.0.1:{port}", namespace=namespace, request_timeout=0.3)
 
-    with pytest.raises(BackendUnavailable, match=server.address):
-        flavour.locks(url, namespace=namespace, request_timeout=0.5).diagnose()
+    with pytest.raises(BackendUnavailable, match=str(port)):
+        locks.diagnose()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from both_flavours import FLAVOURS, Flavour
-from stage import Stage
+from puppets import CLIENT, Stage
 from zookeeper_proxy import ZooKeeperProxy
 from zookeeper_servers import Ensemble, ZooKeeperServer, shared_ensemble, shared_server, until
 
@@ -172,7 +172,7 @@ def ensemble(outliving) -> Iterator[Ensemble]:
 
 @pytest.fixture
 def puppet(tmp_path) -> Iterator[Stage]:
-    stage = Stage(tmp_path)
+    stage = Stage(tmp_path, CLIENT)
     yield stage
     stage.clear_away()
 

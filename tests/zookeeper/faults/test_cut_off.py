@@ -40,7 +40,7 @@ def test_a_follower_cut_from_its_leader_cannot_keep_a_holder_in_the_dark(scenes,
     for one in scenes:
         one.hold(follower.url, ttl=TTL, request_timeout=0.3)
         one.wait_behind(leader.url, ttl=60)
-        one.diary.until_renewed(2)
+        one.diary.until_renewed()
 
     with follower.client() as bystander:
         ensemble.cut_off(follower)

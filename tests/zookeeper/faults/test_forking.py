@@ -10,7 +10,7 @@ from holdfast import LeaseLost
 
 @pytest.fixture
 def parent(flavour, server, puppet):
-    return puppet(flavour, server.url, ttl=0.9)
+    return puppet(flavour.name, server.url, ttl=0.9)
 
 
 def test_a_forked_child_holds_nothing(parent, door):

@@ -76,8 +76,8 @@ def test_a_leader_that_is_frozen_ends_a_short_lease_before_anybody_else_gets_in(
 def test_a_quorum_lost_and_back_costs_no_lease_with_a_long_ttl(scenes, ensemble):
     """At risk while nobody leads; then renewed, and the line stands as it stood."""
     for one in scenes:
-        one.hold(ensemble.url, ttl=LONG, request_timeout=0.3)
-        one.wait_behind(ensemble.url, ttl=LONG, request_timeout=0.3)
+        one.hold(ensemble.url, ttl=LONG)
+        one.wait_behind(ensemble.url, ttl=LONG)
 
     for one in ensemble.followers():
         one.kill()
@@ -135,7 +135,7 @@ def test_a_holder_and_the_leader_killed_together_cost_a_ttl_and_an_election(
 ):
     """Law 9: a new leader gives every session its full time once more."""
     ttl = 1.0
-    holders = [puppet(one.flavour, ensemble.url, ttl=ttl) for one in scenes]
+    holders = [puppet(one.flavour.name, ensemble.url, ttl=ttl) for one in scenes]
     tokens = [holder.ask("acquire", one.name) for one, holder in zip(scenes, holders, strict=True)]
     for one in scenes:
         one.wait_behind(ensemble.url, ttl=2 * LONG)

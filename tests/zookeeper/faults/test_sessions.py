@@ -99,7 +99,7 @@ def test_who_waits_with_a_session_that_ended_joins_again(flavour, server, door):
 def test_a_killed_holder_frees_the_name_within_its_ttl(scenes, server, puppet):
     """Law 9: its session runs out, and whoever waits is let in."""
     ttl = 0.8
-    holders = [puppet(one.flavour, server.url, ttl=ttl) for one in scenes]
+    holders = [puppet(one.flavour.name, server.url, ttl=ttl) for one in scenes]
     tokens = [holder.ask("acquire", one.name) for one, holder in zip(scenes, holders, strict=True)]
     for one in scenes:
         one.wait_behind(server.url)
@@ -120,7 +120,7 @@ def test_a_crowd_killed_in_line_holds_up_who_is_behind_it_for_one_ttl(scenes, se
     crowds = []
     for one in scenes:
         one.hold(server.url)
-        crowds.append(puppet(one.flavour, server.url, ttl=ttl))
+        crowds.append(puppet(one.flavour.name, server.url, ttl=ttl))
         crowds[-1].ask("let_many_wait", one.name, 20)
         until(lambda one=one: one.waiting() == 20, what="a crowd waits")
         one.start_waiting(server.url)
@@ -141,7 +141,7 @@ def test_a_crowd_killed_in_line_holds_up_who_is_behind_it_for_one_ttl(scenes, se
 def test_a_frozen_holder_is_told_before_its_next_call_returns(scenes, server, puppet, guarded):
     """Law 7 and 9: the next one runs after the ttl, and the late write is refused."""
     ttl = 0.8
-    holders = [puppet(one.flavour, server.url, ttl=ttl) for one in scenes]
+    holders = [puppet(one.flavour.name, server.url, ttl=ttl) for one in scenes]
     tokens = [holder.ask("acquire", one.name) for one, holder in zip(scenes, holders, strict=True)]
     for one, token in zip(scenes, tokens, strict=True):
         guarded.write(one.name, token)
@@ -167,30 +167,10 @@ def test_a_frozen_holder_is_told_before_its_next_call_returns(scenes, server, pu
     for successor, granted_at in successors:
         assert granted_at - frozen_at < ttl + TICK + SLACK
         successor.check()
-
-
-def test_a_thawed_client_can_lock_again(scenes, server, puppet):
-    """Its session is over, and it has a new one without being told to."""
-    holders = [puppet(one.flavour, server.url, ttl=0.8) for one in scenes]
-    tokens = [holder.ask("acquire", one.name) for one, holder in zip(scenes, holders, strict=True)]
-    for holder in holders:
-        holder.freeze()
-    for one in scenes:
-        one.start_waiting(server.url)
-    successors = [one.waiter.result(20)[0] for one in scenes]
-    for one, holder, successor in zip(scenes, holders, successors, strict=True):
-        holder.thaw()
-        with pytest.raises(LeaseLost):
-            holder.ask("release", one.name)
         successor.release()
-
-    again = [
-        holder.ask("acquire", one.name, timeout=5)
-        for one, holder in zip(scenes, holders, strict=True)
-    ]
-
-    for late, successor, token in zip(again, successors, tokens, strict=True):
-        assert late > successor.token > token
+    for one, holder, (successor, _) in zip(scenes, holders, successors, strict=True):
+        # Its session is over, and it has a new one without being told to.
+        assert holder.ask("acquire", one.name, timeout=5) > successor.token
 
 
 def test_a_server_restarted_with_its_data_costs_nothing(scenes, own_server):

@@ -1,6 +1,6 @@
 """A process of its own that does what the test tells it, and answers, errors as they are.
 
-puppet.py ADDRESS FLAVOUR URL [OPTION=SECONDS …]
+client_puppet.py ADDRESS FLAVOUR URL [OPTION=SECONDS …]
 """
 
 from __future__ import annotations
