@@ -17,6 +17,8 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
 from holdfast import (
+    AsyncBackend,
+    Backend,
     Capabilities,
     Claim,
     Finding,
@@ -140,7 +142,7 @@ def holders(record: dict[str, Any], now: float) -> tuple[Holder, ...]:
     return (Holder(owner, record["token"], 1, now - record["since"], record["until"] - now),)
 
 
-class DirectoryBackend:
+class DirectoryBackend(Backend):
     """The sync flavour."""
 
     capabilities = CAPABILITIES
@@ -153,12 +155,6 @@ class DirectoryBackend:
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         return self._directory.try_acquire(claim)
-
-    def try_acquire_all(self, claims: Sequence[Claim], *, deadline: float) -> None:
-        return None  # one by one
-
-    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
-        return sent_at  # every request sets the deadline anew
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         return [self._directory.renew(grant) for grant in grants]
@@ -186,15 +182,12 @@ class DirectoryBackend:
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         return [Finding("note", "example", "a directory of JSON files, to learn from")]
 
-    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
-        pass  # there are no sessions here
-
     def disown(self, client: str, *, deadline: float) -> None: ...
 
     def close(self) -> None: ...
 
 
-class AsyncDirectoryBackend:
+class AsyncDirectoryBackend(AsyncBackend):
     """The asyncio flavour. Its file work is short, so it is done in the loop."""
 
     capabilities = CAPABILITIES
@@ -207,12 +200,6 @@ class AsyncDirectoryBackend:
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         return self._directory.try_acquire(claim)
-
-    async def try_acquire_all(self, claims: Sequence[Claim], *, deadline: float) -> None:
-        return None  # one by one
-
-    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
-        return sent_at  # every request sets the deadline anew
 
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         return [self._directory.renew(grant) for grant in grants]
@@ -240,9 +227,6 @@ class AsyncDirectoryBackend:
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         return [Finding("note", "example", "a directory of JSON files, to learn from")]
-
-    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
-        pass  # there are no sessions here
 
     async def disown(self, client: str, *, deadline: float) -> None: ...
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from holdfast.core.admission import occupied
-from holdfast.core.door import Door, Standing
+from holdfast.core.door import Door, Place, Standing
 from holdfast.model import Claim, Grant, Held, Renewal
 
 INSIDE = (Standing.HOLDING, Standing.ADMITTED, Standing.CLOSING)
@@ -73,21 +73,21 @@ class DoorMachine(RuleBasedStateMachine):
         assert place.until == self.now + claim.ttl
         self.tokens.append(token)
 
+    def holds(self, place: Place | None) -> bool:
+        """Whether it is inside: one that was admitted may know it from the one who rang."""
+        return place is not None and place.standing <= Standing.ADMITTED and place.until > self.now
+
     @rule(claim=claims)
     def renew(self, claim: Claim) -> None:
         place = self.door.find(claim.id)
-        was_holding = (
-            place is not None and place.standing is Standing.HOLDING and place.until > self.now
-        )
+        was_holding = self.holds(place)
         outcome = self.door.renew(claim.id, now=self.now, ttl=claim.ttl)
         assert (outcome is Renewal.RENEWED) == was_holding
 
     @rule(claim=claims, tombstone=st.booleans())
     def release(self, claim: Claim, *, tombstone: bool) -> None:
         place = self.door.find(claim.id)
-        was_holding = (
-            place is not None and place.standing is Standing.HOLDING and place.until > self.now
-        )
+        was_holding = self.holds(place)
         assert self.door.release(claim.id, now=self.now, tombstone=tombstone) == was_holding
         if was_holding and tombstone:
             self.buried.add(claim.id)

@@ -26,7 +26,8 @@ class Backend(Protocol):
 
     A verb that gives up, or fails, says what it knows: BackendUnavailable when nothing
     was done, OutcomeUnknown when a request was sent and not answered. Driver errors never
-    escape as they are.
+    escape as they are. A backend that inherits this gets the answers that most stores give
+    to what not every store can do.
     """
 
     capabilities: Capabilities
@@ -50,7 +51,8 @@ class Backend(Protocol):
         None if somebody is, or the store cannot: nothing was done then, and they are asked
         for one by one.
         """
-        ...
+        del claims, deadline
+        return None
 
     def counted_from(self, grant: Grant, *, sent_at: float) -> float:
         """Return from when the ttl of this grant counts, by what the store last answered.
@@ -58,7 +60,8 @@ class Backend(Protocol):
         `sent_at`, when the request was sent, on stores where every request sets the
         deadline anew. Where a session carries the claim, the proof of that very session.
         """
-        ...
+        del grant
+        return sent_at
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """Answer one Renewal per grant, in one round trip where the store can.
@@ -108,7 +111,7 @@ class Backend(Protocol):
         Of use where a session carries them. It is opened for that ttl; and when it was lost,
         or the connection was, `hurry` is called, from any thread.
         """
-        ...
+        del ttl, hurry
 
     def disown(self, client: str, *, deadline: float) -> None:
         """Leave what the client holds to its ttl, although the client goes away."""

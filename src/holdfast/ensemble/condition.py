@@ -100,6 +100,17 @@ def _ensemble(facts: Facts) -> Finding:
 
 def _timeout(facts: Facts) -> Finding:
     asked, granted = facts.asked, facts.granted
+    ticks = [int(found) / 1000 for one in facts.members if (found := one.value("conf", "tickTime"))]
+    shortest = 2 * max(ticks, default=0.0)
+    if granted < shortest:
+        # See proof.py: the leader hears of a session every half tick.
+        return Finding(
+            "warning",
+            "session timeout",
+            f"{granted:g} s is less than two ticks of the server: a holder that is cut from the "
+            "leader may be told too late",
+            f"ttl={shortest:g} or more, and a minSessionTimeout that lets nobody have less",
+        )
     if abs(asked - granted) < 0.001:  # noqa: PLR2004 - a millisecond, the server's unit
         return Finding("ok", "session timeout", f"{granted:g} s, as asked for")
     accepts = ""

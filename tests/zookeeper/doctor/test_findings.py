@@ -118,6 +118,16 @@ def test_a_ttl_that_is_granted_otherwise(flavour, strict, namespace, asked, gran
     assert f"{granted:g}" in found.message
 
 
+def test_a_session_shorter_than_two_ticks(finding):
+    """An administrator may allow it, and then a heartbeat proves less than it should."""
+    with ZooKeeperServer(settings={"tickTime": 1000, "minSessionTimeout": 500}) as server:
+        found = finding("session timeout", server.url, ttl=1)
+
+    assert found.level == "warning"
+    assert "two ticks" in found.message
+    assert "ttl=2" in found.remedy
+
+
 # -- the load -----------------------------------------------------------------------------------
 
 

@@ -6,20 +6,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast._sync.backend import Backend
 from holdfast._sync.wakeups import Wakeups
 from holdfast.embedded.memory import named_store
 from holdfast.model import Capabilities, Finding, Grant, TokenQuality
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from holdfast.embedded.memory import MemoryStore
     from holdfast.model import Claim, Held, Holder, Inspection, Renewal
     from holdfast.runtime.clock import Clock
 
 
-class MemoryBackend:
+class MemoryBackend(Backend):
     """A store inside this process: `memory://` alone, or shared by `memory://name`."""
 
     capabilities = Capabilities(
@@ -61,18 +62,6 @@ class MemoryBackend:
         if isinstance(answer, Grant):
             self._wakeups.forget(claim.id)
         return answer
-
-    def try_acquire_all(
-        self, claims: Sequence[Claim], *, deadline: float
-    ) -> Sequence[Grant] | None:
-        """See the protocol; here one by one is as good."""
-        del claims, deadline
-        return None
-
-    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
-        """See the protocol."""
-        del grant
-        return sent_at
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
@@ -127,10 +116,6 @@ class MemoryBackend:
                 "use it in tests; several processes need sqlite:// or a server",
             ),
         )
-
-    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
-        """See the protocol; here each claim has its own ttl, and nothing else ends it."""
-        del ttl, hurry
 
     def disown(self, client: str, *, deadline: float) -> None:
         """See the protocol; here what is held ends by its ttl in any case."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast._sync.backend import Backend
 from holdfast.core.naming import checked_namespace
 from holdfast.embedded.database import Database
 from holdfast.errors import ConfigurationError
@@ -14,7 +15,7 @@ from holdfast.runtime import forking
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from holdfast.model import Claim, Finding, Grant, Held, Holder, Inspection, Renewal
@@ -24,7 +25,7 @@ GLANCE = 0.3
 """How often a waiter looks whether those in front of it are alive; no statement is run."""
 
 
-class SqliteBackend:
+class SqliteBackend(Backend):
     """A file that all processes of this machine may open."""
 
     capabilities = Capabilities(
@@ -65,18 +66,6 @@ class SqliteBackend:
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
         return self._worker.run(self._database.try_acquire, claim, deadline=deadline)
-
-    def try_acquire_all(
-        self, claims: Sequence[Claim], *, deadline: float
-    ) -> Sequence[Grant] | None:
-        """See the protocol; here one by one is as good."""
-        del claims, deadline
-        return None
-
-    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
-        """See the protocol."""
-        del grant
-        return sent_at
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
@@ -128,10 +117,6 @@ class SqliteBackend:
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""
         return self._worker.run(self._database.diagnose, deadline=deadline)
-
-    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
-        """See the protocol; here each claim has its own ttl, and nothing else ends it."""
-        del ttl, hurry
 
     def disown(self, client: str, *, deadline: float) -> None:
         """See the protocol."""

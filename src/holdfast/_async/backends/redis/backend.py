@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from holdfast._async.backend import AsyncBackend
 from holdfast._async.backends.redis.diagnosis import Question, diagnosed
 from holdfast._async.backends.redis.inbox import AsyncInbox
 from holdfast._async.backends.redis.opening import AnyWire, wire_of_client, wire_to_url
@@ -38,7 +39,7 @@ TOGETHER = 500
 """As many renewals go in one write."""
 
 
-class AsyncRedisBackend:
+class AsyncRedisBackend(AsyncBackend):
     """Locks in a Redis server, by one script per verb."""
 
     capabilities = Capabilities(
@@ -170,11 +171,6 @@ class AsyncRedisBackend:
         pairs = zip(claims, tokens, strict=True)
         return [Grant(claim, token, claim.ttl) for claim, token in pairs]
 
-    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
-        """See the protocol."""
-        del grant
-        return sent_at
-
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
         if self._wire.is_sharded:
@@ -259,10 +255,6 @@ class AsyncRedisBackend:
         patience = deadline - self._clock.now()
         question = Question(self._keys.namespace, self._durability, patience, self._clock)
         return await diagnosed(self._wire, question)
-
-    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
-        """See the protocol; here each claim has its own ttl, and nothing else ends it."""
-        del ttl, hurry
 
     async def disown(self, client: str, *, deadline: float) -> None:
         """See the protocol; here what is held ends by its ttl in any case."""

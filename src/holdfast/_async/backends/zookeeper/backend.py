@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from holdfast._async.backend import AsyncBackend
 from holdfast._async.backends.zookeeper.claiming import Doors
 from holdfast._async.backends.zookeeper.diagnosis import diagnosed
 from holdfast._async.backends.zookeeper.reading import AsyncReading
@@ -39,7 +40,7 @@ TOGETHER = 500
 """As many nodes are looked at in one flight."""
 
 
-class AsyncZooKeeperBackend:
+class AsyncZooKeeperBackend(AsyncBackend):
     """Locks in a ZooKeeper ensemble: one session for all claims of a client."""
 
     capabilities = Capabilities(
@@ -113,13 +114,6 @@ class AsyncZooKeeperBackend:
         if isinstance(answer, Held) and not claim.queues:
             self._carriers.pop(claim.id, None)
         return answer
-
-    async def try_acquire_all(
-        self, claims: Sequence[Claim], *, deadline: float
-    ) -> Sequence[Grant] | None:
-        """See the protocol; a line of nodes is joined name by name."""
-        del claims, deadline
-        return None
 
     def counted_from(self, grant: Grant, *, sent_at: float) -> float:
         """See the protocol; the session that carries this very claim is what counts."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from holdfast._sync.backend import Backend
 from holdfast._sync.backends.redis.diagnosis import Question, diagnosed
 from holdfast._sync.backends.redis.inbox import Inbox
 from holdfast._sync.backends.redis.opening import AnyWire, wire_of_client, wire_to_url
@@ -40,7 +41,7 @@ TOGETHER = 500
 """As many renewals go in one write."""
 
 
-class RedisBackend:
+class RedisBackend(Backend):
     """Locks in a Redis server, by one script per verb."""
 
     capabilities = Capabilities(
@@ -172,11 +173,6 @@ class RedisBackend:
         pairs = zip(claims, tokens, strict=True)
         return [Grant(claim, token, claim.ttl) for claim, token in pairs]
 
-    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
-        """See the protocol."""
-        del grant
-        return sent_at
-
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
         if self._wire.is_sharded:
@@ -261,10 +257,6 @@ class RedisBackend:
         patience = deadline - self._clock.now()
         question = Question(self._keys.namespace, self._durability, patience, self._clock)
         return diagnosed(self._wire, question)
-
-    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
-        """See the protocol; here each claim has its own ttl, and nothing else ends it."""
-        del ttl, hurry
 
     def disown(self, client: str, *, deadline: float) -> None:
         """See the protocol; here what is held ends by its ttl in any case."""

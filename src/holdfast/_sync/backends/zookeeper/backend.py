@@ -7,6 +7,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from holdfast._sync.backend import Backend
 from holdfast._sync.backends.zookeeper.claiming import Doors
 from holdfast._sync.backends.zookeeper.diagnosis import diagnosed
 from holdfast._sync.backends.zookeeper.reading import Reading
@@ -41,7 +42,7 @@ TOGETHER = 500
 """As many nodes are looked at in one flight."""
 
 
-class ZooKeeperBackend:
+class ZooKeeperBackend(Backend):
     """Locks in a ZooKeeper ensemble: one session for all claims of a client."""
 
     capabilities = Capabilities(
@@ -115,13 +116,6 @@ class ZooKeeperBackend:
         if isinstance(answer, Held) and not claim.queues:
             self._carriers.pop(claim.id, None)
         return answer
-
-    def try_acquire_all(
-        self, claims: Sequence[Claim], *, deadline: float
-    ) -> Sequence[Grant] | None:
-        """See the protocol; a line of nodes is joined name by name."""
-        del claims, deadline
-        return None
 
     def counted_from(self, grant: Grant, *, sent_at: float) -> float:
         """See the protocol; the session that carries this very claim is what counts."""
