@@ -130,8 +130,8 @@ def run(
     guard = guards.post()
     child = commands.prepare(command, name=name, group=guard.group)
     try:
-        with Signals() as signals, _opened(command, signals, url, namespace) as locks:
-            lock = locks.lock(name, ttl=ttl, min_hold=min_hold, max_hold=max_hold)
+        with Signals() as signals, _opened(command, signals, url, namespace, ttl) as locks:
+            lock = locks.lock(name, min_hold=min_hold, max_hold=max_hold)
             with live_line(locks, name, is_shown=is_wanted() and not (as_json or no_wait)):
                 lease = lock.acquire(timeout=0 if no_wait else timeout)
             signals.hold_back()
@@ -155,11 +155,12 @@ def run(
 
 
 def _opened(
-    command: tuple[str, ...], signals: Signals, url: str | None, namespace: str
+    command: tuple[str, ...], signals: Signals, url: str | None, namespace: str, ttl: float
 ) -> AbstractContextManager[Locks]:
+    # The ttl is the client's: there are stores where no lock can have one of its own.
     # The program's name and no more: its arguments may hold a secret.
     label = os.path.basename(command[0])  # noqa: PTH119 - a word to show, not a path
-    return opened(url, namespace=namespace, label=label, on_event=signals.ring)
+    return opened(url, namespace=namespace, label=label, on_event=signals.ring, ttl=ttl)
 
 
 def _release(lease: Lease, report: Report, supervision: Supervision) -> None:
