@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from holdfast.cli.guard import Guard
+
 # Ignores TERM, notes it, and says over and over when it was last alive.
 STUBBORN = """
     import os, signal, sys, time
@@ -56,6 +58,19 @@ def frozen_store(tmp_path, inspect):
     database = sqlite3.connect(tmp_path / "locks.db", isolation_level=None, timeout=10)
     yield freeze
     database.close()
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
+def test_a_guard_that_struck_first_is_no_error(error):
+    """Two see the same deadline; the one who comes second has nobody to tell."""
+
+    class Line:
+        def send(self, _words):
+            raise error
+
+    guard = Guard(pid=0, line=Line())
+
+    guard.kill_at(1.0)
 
 
 def test_a_broken_lock_ends_the_command(cli, stubborn, tmp_path):

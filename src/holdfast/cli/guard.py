@@ -35,8 +35,9 @@ class Guard:
         """Let the command's group be killed then, unless it is told otherwise."""
         if moment != self._told:
             self._told = moment
-            # A dead guard cannot be told; the supervisor watches the same moment.
-            with suppress(BrokenPipeError):
+            # A dead guard cannot be told; the supervisor watches the same moment. One that
+            # dies just now, our last word unread, resets the line instead of breaking it.
+            with suppress(BrokenPipeError, ConnectionResetError):
                 self._line.send(MESSAGE.pack(moment))
 
     def has_struck(self) -> bool:
