@@ -125,7 +125,7 @@ def test_a_wrong_value_is_told_what_is_accepted(cli):
     done = cli("run", "report", "--ttl", "0", "--", "true")
 
     assert done.returncode == 78
-    assert "more than 0 s and at most 604800 s (a week) is accepted" in done.stderr
+    assert "at least 0.05 s and at most 604800 s (a week) is accepted" in done.stderr
 
 
 def test_an_unknown_name_is_told_those_that_look_alike(cli, held):

@@ -73,14 +73,19 @@ class Scene:
         self.lease = self.lock.acquire()
 
     def wait_behind(self, url: str, **options: Any) -> None:
-        """Let another client wait for it; return once it stands in line."""
+        """Let another client wait for it; return once it stands in line and knows it.
+
+        Its node is there before it has been told so, and watches who is in front of it.
+        """
         self.start_waiting(url, **options)
         watcher = self.flavour.locks(url)
         until(lambda: watcher.inspect(self.name).line, what="it waits")
+        until(lambda: self.waiting_client._client._waiting, what="it was told to wait")
 
     def start_waiting(self, url: str, **options: Any) -> None:
         """Let another client want it."""
-        lock = self.flavour.locks(url, **options).lock(self.name)
+        self.waiting_client = self.flavour.locks(url, **options)
+        lock = self.waiting_client.lock(self.name)
         self.waiter = self.flavour.start(self._timed_acquire, lock)
 
     def _timed_acquire(self, lock: Any) -> tuple[Any, float]:
