@@ -110,6 +110,7 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
                 if use_ssl:
                     connection = tls_context(tls).wrap_socket(connection, server_hostname=hostname)
             except BaseException:
+                # Whatever stops us, nobody else knows of this socket yet.
                 connection.close()
                 raise
         except OSError as error:
