@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from redis_servers import RedisServer
 from redis_topologies import ClusterServers, Sentinels, shared_cluster, shared_sentinels
 
 from holdfast import AsyncLocks, Locks
@@ -71,6 +72,12 @@ class Driver:
 
     def waiting(self, name: str) -> int:
         return len(self.call(self.locks.inspect, name).line)
+
+    def is_at(self, server: RedisServer) -> bool:
+        """Tell whether what it is asked for now goes to this server."""
+        probe = self.acquire(os.urandom(8).hex(), ttl=2.0, renew=False)
+        with server.client() as client:
+            return bool(client.exists(f"{self.namespace}:{{{probe.name}}}:door"))
 
     def close(self) -> None:
         self.call(self.locks.close if self._loop is None else self.locks.aclose)

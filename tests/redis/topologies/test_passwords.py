@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from redis_servers import RedisServer
-from redis_topologies import Sentinels, calls, until
+from redis_topologies import Sentinels, until
 
 from holdfast import ConfigurationError
 from holdfast.wire import permissions
@@ -84,8 +84,7 @@ def test_the_sentinels_user_may_be_a_small_one(closed, drivers, watcher):
     closed.fail_over()
     until(lambda: _ask(clients) and closed.master is not old, what="a failover")
     new = closed.until_failed_over(old)
-    before = calls(new)
-    until(lambda: _ask(clients) and calls(new) >= before + len(clients), what="the new master")
+    until(lambda: all(one.is_at(new) for one in clients), what="clients of the new master")
 
     for one in clients:
         one.release(one.acquire("door"))

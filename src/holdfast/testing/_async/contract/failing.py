@@ -288,13 +288,14 @@ class AsyncLawsOfFailing(AsyncSubject):
 
     async def test_law_08_a_timeout_is_kept_by_a_waiter(self) -> None:
         """However long the holder holds."""
-        await self.locks().lock("door").acquire()
+        held = await self.locks().lock("door", ttl=self.long_ttl).acquire()
         started = self.clock.now()
 
         with pytest.raises(AcquireTimeout):
             await self.locks().lock("door").acquire(timeout=0.2)
 
         assert 0.199 <= self.clock.now() - started <= 0.2 + self.slack
+        assert held.is_trusted
 
     async def test_law_08_a_timeout_is_kept_when_the_store_hangs(self) -> None:
         """The timeout plus one request timeout, the withdrawal included."""
@@ -356,8 +357,9 @@ class AsyncLawsOfFailing(AsyncSubject):
                 await action()
             seen.append(caught.type)
 
-        await self.locks().lock("taken", ttl=self.long_ttl).acquire()
+        taken = await self.locks().lock("taken", ttl=self.long_ttl).acquire()
         await note(lambda: locks.lock("taken").acquire(timeout=0))
+        await taken.release()
         lost = await locks.lock("lost", renew=False).acquire()
         await self.pass_ttl()
         await note(lost.release)

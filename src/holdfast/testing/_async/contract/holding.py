@@ -25,7 +25,7 @@ class AsyncLawsOfHolding(AsyncSubject):
 
     async def test_law_01_a_held_lock_raises_instead_of_running_the_body(self) -> None:
         """`with` on a lock that somebody else holds raises, naming the holder."""
-        await self.locks(label="first").lock("door").acquire()
+        held = await self.locks(label="first").lock("door", ttl=self.long_ttl).acquire()
         ran = []
 
         with pytest.raises(AcquireTimeout) as caught:
@@ -33,6 +33,7 @@ class AsyncLawsOfHolding(AsyncSubject):
                 ran.append(True)
 
         assert not ran
+        assert held.is_trusted
         assert [holder.owner.label for holder in caught.value.holders] == ["first"]
 
     async def test_law_01_a_store_that_is_down_raises_instead_of_running_the_body(self) -> None:

@@ -232,9 +232,9 @@ class AsyncLawsOfLiving(AsyncSubject):
 
     async def test_law_11_an_error_survives_pickling(self) -> None:
         """Workers send their errors to other processes."""
-        await self.locks(label="first").lock("door", ttl=self.long_ttl).acquire()
-        with pytest.raises(AcquireTimeout) as caught:
-            await self.locks().lock("door").acquire(timeout=0)
+        async with self.locks(label="first").lock("door", ttl=self.long_ttl):
+            with pytest.raises(AcquireTimeout) as caught:
+                await self.locks().lock("door").acquire(timeout=0)
 
         copy: Any = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own bytes
 

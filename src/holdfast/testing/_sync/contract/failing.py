@@ -215,13 +215,14 @@ class LawsOfFailing(Subject):
 
     def test_law_08_a_timeout_is_kept_by_a_waiter(self) -> None:
         """However long the holder holds."""
-        self.locks().lock("door").acquire()
+        held = self.locks().lock("door", ttl=self.long_ttl).acquire()
         started = self.clock.now()
 
         with pytest.raises(AcquireTimeout):
             self.locks().lock("door").acquire(timeout=0.2)
 
         assert 0.199 <= self.clock.now() - started <= 0.2 + self.slack
+        assert held.is_trusted
 
     def test_law_08_a_timeout_is_kept_when_the_store_hangs(self) -> None:
         """The timeout plus one request timeout, the withdrawal included."""
@@ -283,8 +284,9 @@ class LawsOfFailing(Subject):
                 action()
             seen.append(caught.type)
 
-        self.locks().lock("taken", ttl=self.long_ttl).acquire()
+        taken = self.locks().lock("taken", ttl=self.long_ttl).acquire()
         note(lambda: locks.lock("taken").acquire(timeout=0))
+        taken.release()
         lost = locks.lock("lost", renew=False).acquire()
         self.pass_ttl()
         note(lost.release)

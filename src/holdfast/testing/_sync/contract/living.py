@@ -205,9 +205,9 @@ class LawsOfLiving(Subject):
 
     def test_law_11_an_error_survives_pickling(self) -> None:
         """Workers send their errors to other processes."""
-        self.locks(label="first").lock("door", ttl=self.long_ttl).acquire()
-        with pytest.raises(AcquireTimeout) as caught:
-            self.locks().lock("door").acquire(timeout=0)
+        with self.locks(label="first").lock("door", ttl=self.long_ttl):
+            with pytest.raises(AcquireTimeout) as caught:
+                self.locks().lock("door").acquire(timeout=0)
 
         copy: Any = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own bytes
 
