@@ -81,7 +81,7 @@ def test_work_that_fails_after_a_cancellation_is_told_in_a_note() -> None:
 
     async def main() -> None:
         gate = asyncio.Event()
-        task = asyncio.create_task(shield(work(gate)))
+        task = asyncio.ensure_future(shield(work(gate)))
         await asyncio.sleep(0.001)
         task.cancel()
         await asyncio.sleep(0.001)
@@ -106,13 +106,67 @@ def test_a_future_that_is_cancelled_under_the_work_reaches_it() -> None:
             except asyncio.CancelledError:
                 seen.append("future cancelled")
 
-        task = asyncio.create_task(shield(work()))
+        task = asyncio.ensure_future(shield(work()))
         await asyncio.sleep(0.001)
         future.cancel()
         await task
         assert seen == ["future cancelled"]
 
     run(main)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_future_that_fails_under_the_work_reaches_it(*, cancelled: bool) -> None:
+    async def main() -> None:
+        future = asyncio.get_running_loop().create_future()
+
+        async def work() -> str:
+            with pytest.raises(KeyError, match="mine"):
+                await future
+            return "went on"
+
+        async def caller() -> str:
+            return await shield(work())
+
+        task = asyncio.create_task(caller())
+        await asyncio.sleep(0.001)
+        if cancelled:
+            task.cancel()
+        future.set_exception(KeyError("mine"))
+        [answer] = await asyncio.gather(task, return_exceptions=True)
+        if cancelled:
+            assert isinstance(answer, asyncio.CancelledError)
+        else:
+            assert answer == "went on"
+
+    run(main)
+
+
+def test_the_tasks_of_the_pure_python_asyncio_are_kept_waiting_too() -> None:
+    """Debuggers and some loops use it; what a task asks of a future is the same."""
+    done: list[str] = []
+
+    async def main() -> None:
+        gate = asyncio.Event()
+
+        async def work() -> None:
+            await gate.wait()
+            done.append("work")
+
+        async def caller() -> None:
+            await shield(work())
+
+        task = asyncio.tasks._PyTask(caller())  # type: ignore[attr-defined]
+        await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.sleep(0.001)
+        assert done == []
+        gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(main)
+    assert done == ["work"]
 
 
 def test_a_wait_inside_ends_by_its_own_timer() -> None:

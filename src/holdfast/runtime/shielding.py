@@ -6,25 +6,26 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Generator
+    import contextvars
+    from collections.abc import Callable, Coroutine, Generator
 
 T = TypeVar("T")
 
 
-async def shield(work: Coroutine[Any, Any, T]) -> T:
+def shield(work: Coroutine[Any, Any, T]) -> Shielded[T]:
     """Finish the work even if the caller is cancelled meanwhile, then let it be cancelled.
 
     `asyncio.timeout` has no effect inside the work: it is a cancellation too.
     """
-    return await _Shielded(work)
+    return Shielded(work)
 
 
-class _Shielded(Generic[T]):
+class Shielded(Generic[T]):
     """Drives a coroutine in the caller's own task, and keeps cancellations from it.
 
     `asyncio.shield` needs a task of its own for the work, which costs more than a release
-    does. Here the task waits for a stand-in of each future that the work waits for: a
-    cancellation strikes the stand-in, is kept for the end, and the real future lives on.
+    does. Here the task is shown each future that the work waits for as one that refuses to be
+    cancelled: so the task keeps a cancellation until that future is done.
     """
 
     __slots__ = ("_work",)
@@ -49,29 +50,36 @@ class _Shielded(Generic[T]):
                     raise
                 cancelled.add_note(f"and what it interrupted failed: {error}")
                 raise cancelled from error
-            while future is None or not future.done():
-                try:
-                    yield from _stand_in(future)
-                except asyncio.CancelledError as error:
-                    cancelled = error
-                if future is None:
-                    break
+            try:
+                # None is a bare turn of the loop, as by sleep(0).
+                yield None if future is None else _Uncancellable(future)
+            except asyncio.CancelledError as error:
+                cancelled = error
+            except Exception:
+                # The future's own failure, which the work is about to find there.
+                if future is None or not future.done():
+                    raise
 
 
-def _stand_in(future: asyncio.Future[Any] | None) -> Generator[Any, None, None]:
-    if future is None:  # a bare turn of the loop, as by sleep(0)
-        yield
-        return
-    # The handshake between a future and the task that awaits it; see asyncio.Future.__await__.
-    future._asyncio_future_blocking = False  # noqa: SLF001
-    waiter: asyncio.Future[None] = future.get_loop().create_future()
+class _Uncancellable:
+    """A future as a task needs to see it in order to wait for it; see asyncio.Task."""
 
-    def finish(_: object) -> None:
-        if not waiter.done():
-            waiter.set_result(None)
+    __slots__ = ("_asyncio_future_blocking", "_future")
 
-    future.add_done_callback(finish)
-    try:
-        yield from waiter
-    finally:
-        future.remove_done_callback(finish)
+    def __init__(self, future: asyncio.Future[Any]) -> None:
+        # The handshake between a future and the task that awaits it: ours is awaited now.
+        future._asyncio_future_blocking = False  # noqa: SLF001
+        self._asyncio_future_blocking = True
+        self._future = future
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._future.get_loop()
+
+    def add_done_callback(
+        self, callback: Callable[[Any], object], *, context: contextvars.Context
+    ) -> None:
+        self._future.add_done_callback(callback, context=context)
+
+    def cancel(self, msg: object = None) -> bool:
+        del msg
+        return False
