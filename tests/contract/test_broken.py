@@ -8,6 +8,7 @@ some by the client; what is broken here is whichever keeps it.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import re
 from collections import Counter
@@ -208,6 +209,12 @@ class Law09(Whole):
                     return Held(refused.holders, 1, 0.1)
             return answer
 
+        async def wait(self, claim: Claim, *, deadline: float) -> None:
+            if claim.id in self.held_back:  # the store would say that it was admitted long ago
+                await asyncio.sleep(deadline - self.now())
+            else:
+                await super().wait(claim, deadline=deadline)
+
 
 class _NoOneIsTurnedAway(Door):
     def _turn_away(self, client: str) -> None:
@@ -292,7 +299,7 @@ def laws_that_fail(subject: type[Whole]) -> set[int]:
         except Exception:  # noqa: BLE001 - whatever a broken subject leads to is a failure
             failed.add(int(law[1]))
         except BaseException as error:
-            if type(error).__name__ != "Failed":  # pytest's "did not raise"
+            if not str(error).startswith("DID NOT RAISE"):  # pytest's own; a timeout is none
                 raise
             failed.add(int(law[1]))
     return failed
