@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sqlite3
 import sys
@@ -10,6 +9,7 @@ import textwrap
 import time
 
 import pytest
+from freezing import freeze
 
 from holdfast.cli.guard import Guard
 
@@ -100,8 +100,7 @@ def test_a_frozen_holdfast_ends_the_command_before_its_lease(
 ):
     """Nobody is there to renew or to send TERM; the guard still watches the deadline."""
     running = stubborn("--ttl", "1.5")
-    running.send_signal(signal.SIGSTOP)
-    os.waitpid(running.pid, os.WUNTRACED)
+    freeze(running)
     now = time.clock_gettime(time.CLOCK_BOOTTIME)
     lease_ends = now + inspect("report").holders[0].remaining
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from freezing import freeze
 from puppets import environment
 
 import holdfast
@@ -152,7 +153,7 @@ class Crowd:
         return next((one for one, process in self.living.items() if process.pid == pid), None)
 
     def stop(self, number: int) -> None:
-        self.living[number].send_signal(signal.SIGSTOP)
+        freeze(self.living[number])
 
     def resume(self, number: int) -> None:
         self.living[number].send_signal(signal.SIGCONT)

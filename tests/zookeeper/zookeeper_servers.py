@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
+from freezing import freeze
 from kazoo.client import KazooClient
 from redis_servers import free_ports
 
@@ -191,7 +192,7 @@ class ZooKeeperServer:
 
     def pause(self) -> None:
         """Freeze the process."""
-        self.process.send_signal(signal.SIGSTOP)
+        freeze(self.process)
 
     def resume(self) -> None:
         """Let it run again."""

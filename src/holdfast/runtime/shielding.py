@@ -76,7 +76,7 @@ class _Uncancellable:
         return self._future.get_loop()
 
     def add_done_callback(
-        self, callback: Callable[[Any], object], *, context: contextvars.Context
+        self, callback: Callable[[Any], object], *, context: contextvars.Context | None = None
     ) -> None:
         self._future.add_done_callback(callback, context=context)
 

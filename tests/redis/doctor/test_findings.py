@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 
@@ -139,7 +138,7 @@ def test_a_replica_that_is_missing(finding, admin):
 def test_a_replica_that_lags(flavour, server, admin, replica, eventually):
     """Frozen, until the master has not heard from it for as long as it cares about."""
     admin.config_set("min-replicas-max-lag", 1)
-    replica.process.send_signal(signal.SIGSTOP)
+    replica.pause()
     eventually(lambda: admin.info("replication")["slave0"]["lag"] > 1)
 
     [lagging, _] = [

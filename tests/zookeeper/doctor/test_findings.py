@@ -139,13 +139,15 @@ def test_requests_that_pile_up(flavour, ensemble, namespace):
     with leader.client(timeout=20) as client:
         for one in followers:
             one.pause()
-        for number in range(300):
-            client.create_async(f"/{namespace}-{number}")
-        until(lambda: leader.figures()["zk_outstanding_requests"] >= 300, what="they pile up")
+        try:
+            for number in range(300):
+                client.create_async(f"/{namespace}-{number}")
+            until(lambda: leader.figures()["zk_outstanding_requests"] >= 300, what="they pile up")
 
-        found = [one for one in locks.diagnose() if one.subject == "outstanding requests"]
-        for one in followers:
-            one.resume()
+            found = [one for one in locks.diagnose() if one.subject == "outstanding requests"]
+        finally:
+            for one in followers:
+                one.resume()
 
     assert [one.level for one in found] == ["warning"]
     assert leader.address in found[0].message
