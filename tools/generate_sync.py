@@ -53,6 +53,8 @@ RENAMES = {
     # What stands behind them.
     "AsyncAcquisition": "Acquisition",
     "AsyncClient": "Client",
+    "AsyncEntered": "Entered",
+    "AsyncErrands": "Errands",
     "AsyncHold": "Hold",
     "AsyncInbox": "Inbox",
     "AsyncMemoryBackend": "MemoryBackend",
@@ -76,8 +78,8 @@ RENAMES = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
     "aclose": "close",
-    "enter_async_context": "enter_context",
     "push_async_callback": "callback",
+    "push_async_exit": "push",
     # Where things live.
     "_async": "_sync",
     "aio": "threads",

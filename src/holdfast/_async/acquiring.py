@@ -54,11 +54,12 @@ class AsyncAcquisition:
         self.claim = self._new_claim()
         self._may_be_known = False
         self._is_unanswered = False
-        self._waits = False
+        self._has_stood = False
         self._failures = 0
         self._failing_since = 0.0
         self._answered_at: float | None = None
         self._held = Held(())
+        self.hold: AsyncHold | None = None
 
     async def run(self) -> AsyncHold | Refused:
         """Return the hold, or that the time was up; whatever else happens is raised.
@@ -66,11 +67,11 @@ class AsyncAcquisition:
         Unless it returns a hold, the claim neither holds nor waits afterwards, or its
         withdrawal goes on in the background.
         """
+        self._client.begins_asking(self.claim)
         try:
             return await self._run()
         finally:
-            if self._waits:
-                self._client.leaves_line(self.claim)
+            self._client.ends_asking(self.claim)
 
     async def _run(self) -> AsyncHold | Refused:
         try:
@@ -132,8 +133,12 @@ class AsyncAcquisition:
                 if hold is not None:
                     return hold
                 continue
+            if self._has_lost_its_place(answer):
+                self._start_over()
+                continue
             is_first = not self._held.holders and self._queues
             self._held = answer
+            self._has_stood = True
             now = clock.now()
             if now >= self._deadline or not self._queues:
                 return None
@@ -141,16 +146,30 @@ class AsyncAcquisition:
                 self._warn_of_parents()
             retry_in = LOOK_AGAIN if answer.retry_in is None else max(0.0, answer.retry_in)
             until = min(self._deadline, now + spread(retry_in, jitter=clock.jitter()))
-            await self._wait(until)
+            await self._client.backend.wait(self.claim, deadline=until)
+            self._client.refuse_closed()
             if clock.now() >= self._deadline:
                 return None
 
-    async def _wait(self, until: float) -> None:
-        if not self._waits:
-            self._client.joins_line(self.claim)
-            self._waits = True
-        await self._client.backend.wait(self.claim, deadline=until)
-        self._client.refuse_closed()
+    def _has_lost_its_place(self, answer: Held) -> bool:
+        """Whether a claim that was known has no place any more, so that waiting is in vain.
+
+        An operator may break a hold whose claimant never heard of it.
+        """
+        is_repeat = self._has_stood or self._is_unanswered
+        return (
+            is_repeat
+            and answer.place is None
+            and self._queues
+            and self._client.backend.capabilities.fair
+        )
+
+    def _start_over(self) -> None:
+        """Ask with a new claim: the old one neither holds nor waits, nor will it ever."""
+        self._client.ends_asking(self.claim)
+        self.claim = self._new_claim()
+        self._is_unanswered = self._has_stood = False
+        self._client.begins_asking(self.claim)
 
     async def _ask(self, sent_at: float) -> Grant | Held | None:
         """Return the answer, or None when the request failed and is worth repeating."""
@@ -232,12 +251,8 @@ class AsyncAcquisition:
         now = client.clock.now()
         if now >= until:
             await self._withdraw()
-            client.leaves_line(self.claim)
-            self._waits = False
-            self.claim = self._new_claim()
+            self._start_over()
             return None
-        if self._waits:
-            client.refuse_closed()
         hold = AsyncHold(
             client,
             self._lock,
@@ -251,6 +266,7 @@ class AsyncAcquisition:
         )
         hold.needs_tombstone = self._is_unanswered
         client.add(hold)
+        self.hold = hold
         runtime.remember_context(self._context)
         client.emit(Acquired, grant, now - self._started)
         return hold
@@ -270,7 +286,7 @@ class AsyncAcquisition:
             )
         except (BackendError, OutcomeUnknown) as error:
             client.logger.debug("withdrawal not answered: %s", error)
-            client.watchdog.withdraw_later(self.claim)
+            client.errands.withdraw_later(self.claim)
             return False
         return True
 
@@ -297,40 +313,67 @@ async def acquire_together(
     """
     client.enter()
     attempts = [AsyncAcquisition(client, lock, timeout=timeout) for lock in locks]
-    sent_at = client.clock.now()
     try:
-        return await _grant_all(client, attempts, sent_at)
+        for one in attempts:
+            client.begins_asking(one.claim)
+        sent_at = client.clock.now()
+        grants = await _granted_together(client, attempts, sent_at)
+        return None if grants is None else await _believed(client, attempts, grants, sent_at)
+    finally:
+        for one in attempts:
+            client.ends_asking(one.claim)
+
+
+async def _granted_together(
+    client: AsyncClient, attempts: Sequence[AsyncAcquisition], sent_at: float
+) -> Sequence[Grant] | None:
+    claims = [one.claim for one in attempts]
+    deadline = sent_at + client.request_timeout
+    try:
+        return await client.backend.try_acquire_all(claims, deadline=deadline)
     except OutcomeUnknown as error:
-        error.about(locks[0].name)
-        withdrawn = [await runtime.shield(one.withdraw_unanswered()) for one in attempts]
-        if all(withdrawn):
+        error.about(claims[0].name)
+        if await runtime.shield(_give_up(client, attempts)):
             return None
         raise
     except LockError as error:
-        error.about(locks[0].name)
+        error.about(claims[0].name)
         raise
     except BaseException:
-        # As above, for a cancellation or an interrupt.
-        for one in attempts:
-            await runtime.shield(one.withdraw_unanswered())
+        # A cancellation or an interrupt: whatever ends it leaves nothing behind.
+        await runtime.shield(_give_up(client, attempts))
         raise
 
 
-async def _grant_all(
-    client: AsyncClient, attempts: Sequence[AsyncAcquisition], sent_at: float
+async def _believed(
+    client: AsyncClient,
+    attempts: Sequence[AsyncAcquisition],
+    grants: Sequence[Grant],
+    sent_at: float,
 ) -> list[AsyncHold] | None:
-    claims = [one.claim for one in attempts]
-    deadline = sent_at + client.request_timeout
-    grants = await client.backend.try_acquire_all(claims, deadline=deadline)
-    if grants is None:
-        return None
-    holds = [await one.believe(grant, sent_at) for one, grant in zip(attempts, grants, strict=True)]
+    pairs = zip(attempts, grants, strict=True)
+    try:
+        holds = [await one.believe(grant, sent_at) for one, grant in pairs]
+    except BaseException:
+        # As above; or the client was closed meanwhile.
+        await runtime.shield(_give_up(client, attempts))
+        raise
     believed = [one for one in holds if one is not None]
     if len(believed) == len(attempts):
         return believed
-    for hold in believed:  # the answer came so late that some were not to be trusted any more
-        await client.end(hold)
+    # The answer came so late that some were not to be trusted any more.
+    await runtime.shield(_give_up(client, attempts))
     return None
+
+
+async def _give_up(client: AsyncClient, attempts: Sequence[AsyncAcquisition]) -> bool:
+    """Leave nothing behind of any of them; false if the store did not answer."""
+    for one in attempts:
+        if one.hold is not None:
+            client.remove(one.hold)
+            one.hold.is_over = True
+    are_withdrawn = [await one.withdraw_unanswered() for one in attempts]
+    return all(are_withdrawn)
 
 
 def _level_of_caller() -> int:

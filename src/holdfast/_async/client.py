@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import weakref
 from typing import TYPE_CHECKING, Any
 
+from holdfast._async.errands import AsyncErrands
 from holdfast._async.watchdog import AsyncWatchdog
 from holdfast.errors import BackendError, LocksClosed, OutcomeUnknown
 from holdfast.model import AtRisk, Claim, Event, Lost, Owner, Released, Renewal
@@ -44,10 +46,15 @@ class AsyncClient:
         self.home = runtime.Home()
         self.state = runtime.StateLock()
         self.watchdog = AsyncWatchdog(self)
+        self.errands = AsyncErrands(self)
         self._on_event = on_event
         self._label = label or ""
         self._holds: dict[str, list[AsyncHold]] = {}
-        self._waiting: dict[str, Claim] = {}
+        # Known for as long as somebody has a lease on it, who must be told before it enters anew.
+        self._lost: weakref.WeakSet[AsyncHold] = weakref.WeakSet()
+        self._has_lost = False
+        self._asking: dict[str, Claim] = {}
+        self._may_close = True
         self._is_closed = False
         self._is_shut = False
         self._introduce()
@@ -74,16 +81,16 @@ class AsyncClient:
         if self._is_closed:
             raise LocksClosed("this client was closed; make a new one")
 
-    def joins_line(self, claim: Claim) -> None:
-        """Know that a claim waits, so that closing can end its wait."""
+    def begins_asking(self, claim: Claim) -> None:
+        """Know that a claim asks or waits, so that closing can end it."""
         with self.state:
             self.refuse_closed()
-            self._waiting[claim.id] = claim
+            self._asking[claim.id] = claim
 
-    def leaves_line(self, claim: Claim) -> None:
-        """Know that a claim waits no longer, and has withdrawn if it was not granted."""
+    def ends_asking(self, claim: Claim) -> None:
+        """Know that a claim asks no more, and has withdrawn if it was not granted."""
         with self.state:
-            self._waiting.pop(claim.id, None)
+            self._asking.pop(claim.id, None)
 
     def request_deadline(self) -> float:
         """Return when a request that is sent now is given up."""
@@ -121,8 +128,9 @@ class AsyncClient:
         )
 
     def add(self, hold: AsyncHold) -> None:
-        """Know the hold from now on."""
+        """Know the hold from now on, unless the client was closed while it was asked for."""
         with self.state:
+            self.refuse_closed()
             self._holds.setdefault(hold.grant.claim.name, []).append(hold)
         self.watchdog.watch(hold)
 
@@ -131,17 +139,35 @@ class AsyncClient:
         self.watchdog.unwatch(hold)
         name = hold.grant.claim.name
         with self.state:
+            if hold.lost.reason is not None:
+                self._lost.discard(hold)
             holds = self._holds.get(name)
             if holds is not None and hold in holds:
                 holds.remove(hold)
                 if not holds:
                     del self._holds[name]
 
+    def remember_lost(self, hold: AsyncHold) -> None:
+        """Know the hold, if at all, only for as long as somebody has a lease on it."""
+        with self.state:
+            is_known = hold in self._holds.get(hold.grant.claim.name, ())
+            self.remove(hold)
+            if is_known:
+                self._lost.add(hold)
+                self._has_lost = True
+
     def hold_of(self, context: runtime.Context, name: str) -> AsyncHold | None:
         """Return the hold of a thread or task on a name: what it would re-enter."""
         with self.state:
             for hold in self._holds.get(name, ()):
                 if hold.context() is context and hold.grant.claim.party is None:
+                    return hold
+            if not self._has_lost:
+                return None  # of every acquire; even to count the set would be felt
+            self._has_lost = bool(self._lost)
+            for hold in self._lost:
+                claim = hold.grant.claim
+                if hold.context() is context and claim.name == name and claim.party is None:
                     return hold
         return None
 
@@ -169,12 +195,15 @@ class AsyncClient:
                 hold.grant, deadline=self.request_deadline(), tombstone=hold.needs_tombstone
             )
         except (BackendError, OutcomeUnknown) as error:
-            hold.needs_tombstone = True
-            self.watchdog.withdraw_later(hold.grant.claim)
+            self._release_later(hold)
             if not was_trusted:
                 hold.lose("expired")
                 raise hold.error() from error
             error.about(hold.grant.claim.name)
+            raise
+        except BaseException:
+            # An interrupt: as above, nobody knows whether it was done.
+            self._release_later(hold)
             raise
         if not was_trusted:
             hold.lose("expired")
@@ -186,6 +215,10 @@ class AsyncClient:
         now = self.clock.now()
         self.emit(Released, hold.grant, now - hold.since)
         self.watchdog.notice(now)
+
+    def _release_later(self, hold: AsyncHold) -> None:
+        hold.needs_tombstone = True
+        self.errands.release_later(hold.grant)
 
     async def _why_over(self, hold: AsyncHold) -> str:
         # A renewal of what is over changes nothing, and tells a break from a loss.
@@ -228,41 +261,55 @@ class AsyncClient:
     # -- closing -----------------------------------------------------------------------
 
     async def aclose(self) -> None:
-        """Tell every lease that it is lost, then let go of everything."""
+        """Tell every lease that it is lost, then let go of everything.
+
+        A cancellation has to wait for it; an interrupt ends it, and it may be called again.
+        """
         with self.state:
-            if self._is_closed:
+            if not self._may_close:
                 return
+            self._may_close = False
             self._is_closed = True
+        try:
+            await runtime.shield(self._close())
+        except BaseException:
+            self._may_close = not self._is_shut
+            raise
+
+    async def _close(self) -> None:
+        with self.state:
             holds = [hold for holds in self._holds.values() for hold in holds]
+            holds.extend(self._lost)
         for hold in holds:
             hold.lose("closed")
         deadline = self.request_deadline()
-        await self._end_waiting(deadline)
+        await self._end_asking(deadline)
         for hold in holds:
             for block in list(hold.blocks):
                 await block.finished(deadline=deadline, clock=self.clock)
         for hold in holds:
             await self._release_at_close(hold)
         with self.state:
-            are_left = bool(self._holds)
+            are_left = bool(self._holds or self._lost or self._asking)
         try:
             if are_left:
                 await self.backend.disown(self.id, deadline=self.request_deadline())
             await self.watchdog.stop()
+            await self.errands.stop()
         except (BackendError, OutcomeUnknown) as error:
             # Closing goes on without the store; what we held there ends by its ttl.
             self.logger.debug("closing without the store: %s", error)
         self._is_shut = True
         await self.backend.aclose()
 
-    async def _end_waiting(self, deadline: float) -> None:
-        """Let every acquire that waits raise LocksClosed, and leave the line first."""
+    async def _end_asking(self, deadline: float) -> None:
+        """Let every acquire that is under way raise LocksClosed, and leave the line first."""
         while self.clock.now() < deadline:
             with self.state:
-                waiting = list(self._waiting.values())
-            if not waiting:
+                asking = list(self._asking.values())
+            if not asking:
                 return
-            for claim in waiting:
+            for claim in asking:
                 self.backend.rouse(claim)
             await runtime.wait_for(
                 runtime.Event(), deadline=self.clock.now() + 0.005, clock=self.clock
@@ -289,8 +336,10 @@ class AsyncClient:
         holds = [hold for holds in self._holds.values() for hold in holds]
         self.state = runtime.StateLock()
         self._holds = {}
-        self._waiting = {}
+        self._lost = weakref.WeakSet()
+        self._asking = {}
         self.watchdog.after_fork_in_child()
+        self.errands.after_fork_in_child()
         self.home = runtime.Home()
         for hold in holds:
             hold.lost.set("forked")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Self
 
 from holdfast.core.renewing import after_renewal
 from holdfast.errors import (
-    BackendError,
     LeaseLost,
     LockError,
     NotOwner,
@@ -105,7 +104,7 @@ class AsyncLease:
         """
         hold = self._hold
         hold.client.watchdog.notice()
-        if self._is_released:
+        if self._is_released or hold.is_over or hold.release_sent:
             raise NotOwner(f"the lease on {self.name!r} was released", name=self.name)
         if hold.lost.reason is None and not hold.is_trusted(hold.client.clock.now()):
             hold.lose("expired")
@@ -148,10 +147,8 @@ class AsyncLease:
             if not is_last:
                 # A hold that is re-entered a million times must not remember each of them.
                 hold.leases = [one for one in hold.leases if one() not in (None, self)]
-        lock = self._lock()
-        if lock is not None:
-            lock.forget(self)
         if not is_last:
+            self._forget()
             client.watchdog.notice()
             if not hold.is_trusted(client.clock.now()):
                 hold.lose("expired")
@@ -159,11 +156,20 @@ class AsyncLease:
             return
         try:
             await runtime.shield(client.end(hold))
-        except (BackendError, OutcomeUnknown):
+        except LeaseLost:
+            self._forget()
+            raise
+        except BaseException:
             with client.state:
                 self._is_released = False
                 hold.handles += 1
             raise
+        self._forget()
+
+    def _forget(self) -> None:
+        lock = self._lock()
+        if lock is not None:
+            lock.forget(self)
 
     async def __aenter__(self) -> Self:
         self.check()

@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from holdfast._async.acquiring import AsyncAcquisition, Refused
+from holdfast._async.entered import AsyncEntered
 from holdfast._async.lease import AsyncLease
 from holdfast.core.naming import checked_name
 from holdfast.errors import AcquireTimeout, ConfigurationError, NotOwner, WouldDeadlock
@@ -41,7 +42,7 @@ class AsyncLock:
         # In the order of acquiring; keeping them here keeps a lease alive that the caller
         # of `acquire` did not store but means to end by `release`.
         self._leases: dict[AsyncLease, weakref.ref[runtime.Context]] = {}
-        self._entered: list[AsyncLease] = []
+        self._entered: AsyncEntered[AsyncLease] = AsyncEntered(client)
         capabilities = client.backend.capabilities
         checked_ttl(options.ttl, minimum=client.backend.min_ttl)
         if capabilities.ends_by == "session" and options.ttl != client.ttl:
@@ -107,14 +108,12 @@ class AsyncLock:
     async def _acquire(self, timeout: float | None) -> AsyncLease | Refused:
         client = self._client
         client.enter()
-        hold = self._hold_to_reenter(runtime.context())
-        if hold is None:
-            answer = await AsyncAcquisition(client, self, timeout=timeout).run()
-            client.watchdog.notice()
-            if isinstance(answer, Refused):
-                return answer
-            hold = answer
-        return self.lease_on(hold)
+        lease = self._reentered(runtime.context())
+        if lease is not None:
+            return lease
+        answer = await AsyncAcquisition(client, self, timeout=timeout).run()
+        client.watchdog.notice()
+        return answer if isinstance(answer, Refused) else self.lease_on(answer)
 
     def lease_on(self, hold: AsyncHold) -> AsyncLease:
         """Return a further handle on the hold."""
@@ -125,11 +124,22 @@ class AsyncLock:
 
     # -- re-entry ----------------------------------------------------------------------
 
-    def _hold_to_reenter(self, context: runtime.Context) -> AsyncHold | None:
+    def _reentered(self, context: runtime.Context) -> AsyncLease | None:
         if self.options.owner is not None:
             return None  # the store knows what an explicit owner holds
+        with self._client.state:
+            # In one step with taking the handle: another thread may be releasing the last.
+            hold = self._hold_to_reenter(context)
+            if hold is None:
+                return None
+            if hold.is_trusted(self._client.clock.now()):
+                return self.lease_on(hold)
+        hold.lose("expired")
+        raise hold.error()
+
+    def _hold_to_reenter(self, context: runtime.Context) -> AsyncHold | None:
         hold = self._client.hold_of(context, self.name)
-        if hold is None:
+        if hold is None or hold.handles == 0:
             return None
         if not self.options.reentrant:
             raise WouldDeadlock(
@@ -144,9 +154,6 @@ class AsyncLock:
                 "release the read lease first",
                 name=self.name,
             )
-        if not hold.is_trusted(self._client.clock.now()):
-            hold.lose("expired")
-            raise hold.error()
         return hold
 
     # -- `with` and decorator ----------------------------------------------------------
@@ -154,7 +161,7 @@ class AsyncLock:
     async def __aenter__(self) -> AsyncLease:
         lease = await self.acquire()
         lease.enter_block()
-        self._entered.append(lease)
+        self._entered.push(lease)
         return lease
 
     async def __aexit__(
@@ -163,19 +170,7 @@ class AsyncLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._lease_to_leave().__aexit__(kind, error, trace)
-
-    def _lease_to_leave(self) -> AsyncLease:
-        # The innermost that the leaver itself entered; a block may also be left by
-        # another thread or task than entered it (a fixture, an exit stack).
-        with self._client.state:
-            if len(self._entered) == 1:
-                return self._entered.pop()
-            context = runtime.context()
-            mine = [one for one in self._entered if self._leases.get(one, _nobody)() is context]
-            lease = (mine or self._entered)[-1]
-            self._entered.remove(lease)
-        return lease
+        await self._entered.pop().__aexit__(kind, error, trace)
 
     def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         """Decorate a function that runs only while it holds the lock."""
@@ -212,7 +207,3 @@ def _sentence(name: str, refused: Refused) -> str:
     if held.place is not None:
         text += f"; number {held.place} in line"
     return text
-
-
-def _nobody() -> None:
-    return None

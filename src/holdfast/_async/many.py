@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast._async.acquiring import acquire_together
+from holdfast._async.entered import AsyncEntered
 from holdfast._async.lock import AsyncLock
 from holdfast.errors import AcquireTimeout, ConfigurationError, WouldDeadlock
 from holdfast.options import UNSET, LockOptions, Unset, checked_timeout
@@ -36,7 +37,7 @@ class AsyncAllOf:
         self._options = options
         self._locks = {name: AsyncLock(client, name, options) for name in names}
         self._order = sorted(names, key=str.encode)
-        self._entered: list[runtime.ExitStack] = []
+        self._entered: AsyncEntered[runtime.ExitStack] = AsyncEntered(client)
 
     async def acquire(self, *, timeout: float | Unset | None = UNSET) -> tuple[AsyncLease, ...]:
         """Return the leases in the order of the names as given; the timeout is for all."""
@@ -98,11 +99,14 @@ class AsyncAllOf:
 
     async def __aenter__(self) -> tuple[AsyncLease, ...]:
         leases = await self.acquire()
-        stack = runtime.ExitStack()
-        for lease in leases:
-            await stack.enter_async_context(lease)
-        with self._client.state:
-            self._entered.append(stack)
+        async with runtime.ExitStack() as stack:
+            # Each is released whatever happens; entering one that was lost meanwhile raises.
+            for lease in leases:
+                stack.push_async_exit(lease)
+            for lease in leases:
+                lease.check()
+                lease.enter_block()
+            self._entered.push(stack.pop_all())
         return leases
 
     async def __aexit__(
@@ -111,9 +115,7 @@ class AsyncAllOf:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._client.state:
-            stack = self._entered.pop()
-        await stack.__aexit__(kind, error, trace)
+        await self._entered.pop().__aexit__(kind, error, trace)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(map(repr, self.names))}>"

@@ -1,16 +1,16 @@
-"""The background of one client: renews its leases, tells of loss, finishes withdrawals.
+"""The background of one client: renews its leases, and tells of loss.
 
-One task or thread for all leases, never one per lock; all renewals that are due together
-go in one request.
+One task or thread looks after all leases, never one per lock. All renewals that are due together
+go in one request, in a task or thread that lives as long as it: the one that looks must not
+wait for the store, for then nobody would tell of what ends meanwhile.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.core.backoff import delay
 from holdfast.core.renewing import TOGETHER, after_renewal, due_after, due_after_silence
 from holdfast.errors import LockError
 from holdfast.model import AtRisk, Renewal, Renewed
@@ -19,22 +19,11 @@ from holdfast.runtime import aio as runtime
 if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
     from holdfast._async.hold import AsyncHold
-    from holdfast.model import Claim
 
 NEVER = float("inf")
 SHORTEST_SLEEP = 0.0005
 IDLE = 30.0
 """With nothing to watch, the background ends after so long; it starts again when needed."""
-
-
-@dataclass(slots=True)
-class Withdrawal:
-    """A claim that the store may still know, and until when that could matter."""
-
-    claim: Claim
-    due: float
-    give_up: float
-    attempt: int = 0
 
 
 class AsyncWatchdog:
@@ -43,7 +32,7 @@ class AsyncWatchdog:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
         self._watched: dict[AsyncHold, None] = {}
-        self._withdrawals: list[Withdrawal] = []
+        self._renewing: set[runtime.Task] = set()
         self._ends_first = NEVER
         self._wake_at = NEVER
         self._kick: runtime.Event | None = None
@@ -64,20 +53,6 @@ class AsyncWatchdog:
         """Leave the lease alone."""
         with self._client.state:
             self._watched.pop(hold, None)
-
-    def withdraw_later(self, claim: Claim) -> None:
-        """Go on withdrawing a claim that the store did not answer for.
-
-        The store forgets it by itself: a hold after its ttl, a waiting claim when its turn
-        is not answered. So we give up after twice that. Not so where a session carries it,
-        which this client keeps alive: there only an answer ends it, or the session's end.
-        """
-        now = self._client.clock.now()
-        is_carried = self._client.backend.capabilities.ends_by == "session"
-        give_up = NEVER if is_carried else now + 2 * claim.ttl + 60
-        with self._client.state:
-            self._withdrawals.append(Withdrawal(claim, now, give_up))
-            self._run_before(now)
 
     def hurry(self) -> None:
         """Renew everything now: the backend has reason to doubt; from any thread."""
@@ -130,17 +105,16 @@ class AsyncWatchdog:
             self._client.emit(Renewed, hold.grant, margin)
 
     async def stop(self) -> None:
-        """End the background; withdrawals that are open are tried a last time."""
+        """End the background."""
         self._is_stopping = True
         with self._client.state:
             task, kick = self._task, self._kick
-            pending, self._withdrawals = self._withdrawals, []
         if kick is not None:
             kick.set()
         if task is not None:
             await task.join()
-        for withdrawal in pending:
-            await self._withdraw(withdrawal.claim)
+        for renewal in list(self._renewing):
+            await renewal.join()
 
     def after_fork_in_child(self) -> None:
         """Start anew: the parent's thread renews the parent's leases."""
@@ -174,11 +148,10 @@ class AsyncWatchdog:
                 with client.state:
                     due = list(self._watched)
             if due:
-                await self._renew(due)
+                self._begin_renewing(due, now)
                 continue
-            wake_at = min(wake_at, await self._withdraw_due(now))
             with client.state:
-                if self._watched or self._withdrawals:
+                if self._watched:
                     idle_since = now
                 elif now - idle_since > IDLE:
                     self._task = None
@@ -213,7 +186,11 @@ class AsyncWatchdog:
                 if hold.looked_at < wake_at:  # noqa: PLR1730
                     wake_at = hold.looked_at
             if wake_at <= now:
-                due = [one for one in self._watched if one.due <= now + TOGETHER * one.span]
+                due = [
+                    one
+                    for one in self._watched
+                    if one.due <= now + TOGETHER * one.span and not one.is_renewing
+                ]
             self._ends_first = ends_first
         for hold, reason in lost:
             hold.lose(reason)
@@ -221,35 +198,46 @@ class AsyncWatchdog:
             self._client.emit(AtRisk, hold.grant, hold.until - now)
         return due, wake_at
 
-    async def _renew(self, due: list[AsyncHold]) -> None:
-        client = self._client
-        abandoned = [hold for hold in due if hold.is_abandoned()]
-        for hold in abandoned:
-            self._abandon(hold)
+    def _begin_renewing(self, due: list[AsyncHold], now: float) -> None:
+        for hold in due:
+            if hold.is_abandoned():
+                self._abandon(hold)
         due = [hold for hold in due if hold.due < NEVER]
-        if not due:
-            return
-        sent_at = client.clock.now()
-        # Bounded by the first lease that could end meanwhile: its holder must be told then,
-        # and this is who tells it.
-        deadline = min(sent_at + client.request_timeout, self._ends_first)
+        with self._client.state:
+            for hold in due:
+                hold.is_renewing = True
+                hold.plan()
+            self._renewing = {one for one in self._renewing if one.is_alive()}
+            if due:
+                renew = partial(self._renew, due, sent_at=now)
+                self._renewing.add(runtime.spawn(renew, name="holdfast-renewal"))
+
+    async def _renew(self, due: list[AsyncHold], *, sent_at: float) -> None:
+        client = self._client
+        # An answer that comes when the last of them has ended is of use to nobody.
+        deadline = min(sent_at + client.request_timeout, max(hold.until for hold in due))
         grants = [hold.grant for hold in due]
+        unknown = [(hold, Renewal.UNKNOWN) for hold in due]
         try:
-            outcomes = await client.backend.renew(grants, deadline=deadline)
+            answers = await client.backend.renew(grants, deadline=deadline)
+            outcomes = list(zip(due, answers, strict=True))
         except LockError as error:
             # Whatever it was, the store may have renewed or not: the old promise stands.
             client.logger.debug("renewal not answered: %s", error)
-            outcomes = [Renewal.UNKNOWN] * len(due)
+            outcomes = unknown
         except Exception:
             # A defect of the backend's, and of one lease perhaps: the others must live on.
             client.logger.exception("the backend failed in a renewal")
-            outcomes = [Renewal.UNKNOWN] * len(due)
+            outcomes = unknown
         now = client.clock.now()
-        for hold, outcome in zip(due, outcomes, strict=True):
+        for hold, outcome in outcomes:
+            hold.is_renewing = False
             start = client.backend.counted_from(hold.grant, sent_at=sent_at)
             until = after_renewal(hold.until, outcome, sent_at=start, now=now, ttl=hold.grant.ttl)
             if not hold.is_over:
                 self.apply(hold, outcome, until=until, sent_at=start, now=now)
+        with client.state:
+            self._run_before(min(hold.looked_at for hold in due))
 
     def _abandon(self, hold: AsyncHold) -> None:
         with self._client.state:
@@ -265,35 +253,6 @@ class AsyncWatchdog:
         except ResourceWarning:
             # Warnings are errors here, and this is nobody's call: say it in the log.
             self._client.logger.warning(message)
-
-    async def _withdraw_due(self, now: float) -> float:
-        with self._client.state:
-            due = [one for one in self._withdrawals if now >= one.due]
-        for one in due:
-            is_done = await self._withdraw(one.claim)
-            now = self._client.clock.now()
-            one.attempt += 1
-            one.due = now + delay(one.attempt, jitter=self._client.clock.jitter())
-            if is_done or now >= one.give_up:
-                with self._client.state:
-                    if one in self._withdrawals:
-                        self._withdrawals.remove(one)
-        with self._client.state:
-            return min((one.due for one in self._withdrawals), default=NEVER)
-
-    async def _withdraw(self, claim: Claim) -> bool:
-        client = self._client
-        deadline = min(client.clock.now() + client.request_timeout, self._ends_first)
-        try:
-            await client.backend.withdraw(claim, deadline=deadline, tombstone=True)
-        except LockError as error:
-            client.logger.debug("withdrawal not answered: %s", error)
-            return False
-        except Exception:
-            # As above: the background must not end by it.
-            client.logger.exception("the backend failed in a withdrawal")
-            return False
-        return True
 
 
 def _reason(hold: AsyncHold, outcome: Renewal, now: float) -> str:

@@ -56,11 +56,12 @@ class Acquisition:
         self.claim = self._new_claim()
         self._may_be_known = False
         self._is_unanswered = False
-        self._waits = False
+        self._has_stood = False
         self._failures = 0
         self._failing_since = 0.0
         self._answered_at: float | None = None
         self._held = Held(())
+        self.hold: Hold | None = None
 
     def run(self) -> Hold | Refused:
         """Return the hold, or that the time was up; whatever else happens is raised.
@@ -68,11 +69,11 @@ class Acquisition:
         Unless it returns a hold, the claim neither holds nor waits afterwards, or its
         withdrawal goes on in the background.
         """
+        self._client.begins_asking(self.claim)
         try:
             return self._run()
         finally:
-            if self._waits:
-                self._client.leaves_line(self.claim)
+            self._client.ends_asking(self.claim)
 
     def _run(self) -> Hold | Refused:
         try:
@@ -134,8 +135,12 @@ class Acquisition:
                 if hold is not None:
                     return hold
                 continue
+            if self._has_lost_its_place(answer):
+                self._start_over()
+                continue
             is_first = not self._held.holders and self._queues
             self._held = answer
+            self._has_stood = True
             now = clock.now()
             if now >= self._deadline or not self._queues:
                 return None
@@ -143,16 +148,30 @@ class Acquisition:
                 self._warn_of_parents()
             retry_in = LOOK_AGAIN if answer.retry_in is None else max(0.0, answer.retry_in)
             until = min(self._deadline, now + spread(retry_in, jitter=clock.jitter()))
-            self._wait(until)
+            self._client.backend.wait(self.claim, deadline=until)
+            self._client.refuse_closed()
             if clock.now() >= self._deadline:
                 return None
 
-    def _wait(self, until: float) -> None:
-        if not self._waits:
-            self._client.joins_line(self.claim)
-            self._waits = True
-        self._client.backend.wait(self.claim, deadline=until)
-        self._client.refuse_closed()
+    def _has_lost_its_place(self, answer: Held) -> bool:
+        """Whether a claim that was known has no place any more, so that waiting is in vain.
+
+        An operator may break a hold whose claimant never heard of it.
+        """
+        is_repeat = self._has_stood or self._is_unanswered
+        return (
+            is_repeat
+            and answer.place is None
+            and self._queues
+            and self._client.backend.capabilities.fair
+        )
+
+    def _start_over(self) -> None:
+        """Ask with a new claim: the old one neither holds nor waits, nor will it ever."""
+        self._client.ends_asking(self.claim)
+        self.claim = self._new_claim()
+        self._is_unanswered = self._has_stood = False
+        self._client.begins_asking(self.claim)
 
     def _ask(self, sent_at: float) -> Grant | Held | None:
         """Return the answer, or None when the request failed and is worth repeating."""
@@ -232,12 +251,8 @@ class Acquisition:
         now = client.clock.now()
         if now >= until:
             self._withdraw()
-            client.leaves_line(self.claim)
-            self._waits = False
-            self.claim = self._new_claim()
+            self._start_over()
             return None
-        if self._waits:
-            client.refuse_closed()
         hold = Hold(
             client,
             self._lock,
@@ -251,6 +266,7 @@ class Acquisition:
         )
         hold.needs_tombstone = self._is_unanswered
         client.add(hold)
+        self.hold = hold
         runtime.remember_context(self._context)
         client.emit(Acquired, grant, now - self._started)
         return hold
@@ -270,7 +286,7 @@ class Acquisition:
             )
         except (BackendError, OutcomeUnknown) as error:
             client.logger.debug("withdrawal not answered: %s", error)
-            client.watchdog.withdraw_later(self.claim)
+            client.errands.withdraw_later(self.claim)
             return False
         return True
 
@@ -297,40 +313,67 @@ def acquire_together(
     """
     client.enter()
     attempts = [Acquisition(client, lock, timeout=timeout) for lock in locks]
-    sent_at = client.clock.now()
     try:
-        return _grant_all(client, attempts, sent_at)
+        for one in attempts:
+            client.begins_asking(one.claim)
+        sent_at = client.clock.now()
+        grants = _granted_together(client, attempts, sent_at)
+        return None if grants is None else _believed(client, attempts, grants, sent_at)
+    finally:
+        for one in attempts:
+            client.ends_asking(one.claim)
+
+
+def _granted_together(
+    client: Client, attempts: Sequence[Acquisition], sent_at: float
+) -> Sequence[Grant] | None:
+    claims = [one.claim for one in attempts]
+    deadline = sent_at + client.request_timeout
+    try:
+        return client.backend.try_acquire_all(claims, deadline=deadline)
     except OutcomeUnknown as error:
-        error.about(locks[0].name)
-        withdrawn = [runtime.shield(one.withdraw_unanswered()) for one in attempts]
-        if all(withdrawn):
+        error.about(claims[0].name)
+        if runtime.shield(_give_up(client, attempts)):
             return None
         raise
     except LockError as error:
-        error.about(locks[0].name)
+        error.about(claims[0].name)
         raise
     except BaseException:
-        # As above, for a cancellation or an interrupt.
-        for one in attempts:
-            runtime.shield(one.withdraw_unanswered())
+        # A cancellation or an interrupt: whatever ends it leaves nothing behind.
+        runtime.shield(_give_up(client, attempts))
         raise
 
 
-def _grant_all(
-    client: Client, attempts: Sequence[Acquisition], sent_at: float
+def _believed(
+    client: Client,
+    attempts: Sequence[Acquisition],
+    grants: Sequence[Grant],
+    sent_at: float,
 ) -> list[Hold] | None:
-    claims = [one.claim for one in attempts]
-    deadline = sent_at + client.request_timeout
-    grants = client.backend.try_acquire_all(claims, deadline=deadline)
-    if grants is None:
-        return None
-    holds = [one.believe(grant, sent_at) for one, grant in zip(attempts, grants, strict=True)]
+    pairs = zip(attempts, grants, strict=True)
+    try:
+        holds = [one.believe(grant, sent_at) for one, grant in pairs]
+    except BaseException:
+        # As above; or the client was closed meanwhile.
+        runtime.shield(_give_up(client, attempts))
+        raise
     believed = [one for one in holds if one is not None]
     if len(believed) == len(attempts):
         return believed
-    for hold in believed:  # the answer came so late that some were not to be trusted any more
-        client.end(hold)
+    # The answer came so late that some were not to be trusted any more.
+    runtime.shield(_give_up(client, attempts))
     return None
+
+
+def _give_up(client: Client, attempts: Sequence[Acquisition]) -> bool:
+    """Leave nothing behind of any of them; false if the store did not answer."""
+    for one in attempts:
+        if one.hold is not None:
+            client.remove(one.hold)
+            one.hold.is_over = True
+    are_withdrawn = [one.withdraw_unanswered() for one in attempts]
+    return all(are_withdrawn)
 
 
 def _level_of_caller() -> int:

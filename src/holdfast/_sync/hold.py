@@ -42,6 +42,7 @@ class Hold:
         "grant",
         "handles",
         "is_over",
+        "is_renewing",
         "leases",
         "lock",
         "looked_at",
@@ -88,6 +89,7 @@ class Hold:
         self.handles = 0
         self.blocks: list[runtime.Block] = []
         self.is_over = False
+        self.is_renewing = False
         self.unanswered = False
         self.at_risk_told = False
         self.release_sent = False
@@ -96,7 +98,12 @@ class Hold:
 
     def is_trusted(self, now: float) -> bool:
         """Whether the holder may act."""
-        return now < self.until and self.lost.reason is None and not self.is_over
+        return (
+            now < self.until
+            and self.lost.reason is None
+            and not self.release_sent
+            and not self.is_over
+        )
 
     def is_at_risk(self, now: float) -> bool:
         """Whether the holder should hurry."""
@@ -113,7 +120,9 @@ class Hold:
         risk = at_risk_from(until=self.until, ttl=self.span, ends_by=self.ends_by)
         risk = NEVER if self.at_risk_told else risk
         self.ends_at = min(self.until, self.capped_at)
-        self.looked_at = min(self.due, risk, self.ends_at)
+        # While a renewal is under way its answer says when the next is due.
+        due = NEVER if self.is_renewing else self.due
+        self.looked_at = min(due, risk, self.ends_at)
 
     def is_abandoned(self) -> bool:
         """Whether nobody is left who could release it."""
@@ -126,10 +135,10 @@ class Hold:
                 return
             self.lost.set(reason)
             blocks = list(self.blocks)
-        self.client.watchdog.unwatch(self)
+        self.client.remember_lost(self)
         if self.ends_by == "session" and reason != "closed":
             # Nobody renews it, but its session may live on and would keep it for ever.
-            self.client.watchdog.withdraw_later(self.grant.claim)
+            self.client.errands.withdraw_later(self.grant.claim)
         for block in blocks:
             block.interrupt(f"holdfast: the lease on {self.grant.claim.name!r} was lost: {reason}")
         self.client.emit(Lost, self.grant, reason)

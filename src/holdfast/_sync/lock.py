@@ -8,6 +8,7 @@ import functools
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from holdfast._sync.acquiring import Acquisition, Refused
+from holdfast._sync.entered import Entered
 from holdfast._sync.lease import Lease
 from holdfast.core.naming import checked_name
 from holdfast.errors import AcquireTimeout, ConfigurationError, NotOwner, WouldDeadlock
@@ -43,7 +44,7 @@ class Lock:
         # In the order of acquiring; keeping them here keeps a lease alive that the caller
         # of `acquire` did not store but means to end by `release`.
         self._leases: dict[Lease, weakref.ref[runtime.Context]] = {}
-        self._entered: list[Lease] = []
+        self._entered: Entered[Lease] = Entered(client)
         capabilities = client.backend.capabilities
         checked_ttl(options.ttl, minimum=client.backend.min_ttl)
         if capabilities.ends_by == "session" and options.ttl != client.ttl:
@@ -109,14 +110,12 @@ class Lock:
     def _acquire(self, timeout: float | None) -> Lease | Refused:
         client = self._client
         client.enter()
-        hold = self._hold_to_reenter(runtime.context())
-        if hold is None:
-            answer = Acquisition(client, self, timeout=timeout).run()
-            client.watchdog.notice()
-            if isinstance(answer, Refused):
-                return answer
-            hold = answer
-        return self.lease_on(hold)
+        lease = self._reentered(runtime.context())
+        if lease is not None:
+            return lease
+        answer = Acquisition(client, self, timeout=timeout).run()
+        client.watchdog.notice()
+        return answer if isinstance(answer, Refused) else self.lease_on(answer)
 
     def lease_on(self, hold: Hold) -> Lease:
         """Return a further handle on the hold."""
@@ -127,11 +126,22 @@ class Lock:
 
     # -- re-entry ----------------------------------------------------------------------
 
-    def _hold_to_reenter(self, context: runtime.Context) -> Hold | None:
+    def _reentered(self, context: runtime.Context) -> Lease | None:
         if self.options.owner is not None:
             return None  # the store knows what an explicit owner holds
+        with self._client.state:
+            # In one step with taking the handle: another thread may be releasing the last.
+            hold = self._hold_to_reenter(context)
+            if hold is None:
+                return None
+            if hold.is_trusted(self._client.clock.now()):
+                return self.lease_on(hold)
+        hold.lose("expired")
+        raise hold.error()
+
+    def _hold_to_reenter(self, context: runtime.Context) -> Hold | None:
         hold = self._client.hold_of(context, self.name)
-        if hold is None:
+        if hold is None or hold.handles == 0:
             return None
         if not self.options.reentrant:
             raise WouldDeadlock(
@@ -146,9 +156,6 @@ class Lock:
                 "release the read lease first",
                 name=self.name,
             )
-        if not hold.is_trusted(self._client.clock.now()):
-            hold.lose("expired")
-            raise hold.error()
         return hold
 
     # -- `with` and decorator ----------------------------------------------------------
@@ -156,7 +163,7 @@ class Lock:
     def __enter__(self) -> Lease:
         lease = self.acquire()
         lease.enter_block()
-        self._entered.append(lease)
+        self._entered.push(lease)
         return lease
 
     def __exit__(
@@ -165,19 +172,7 @@ class Lock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._lease_to_leave().__exit__(kind, error, trace)
-
-    def _lease_to_leave(self) -> Lease:
-        # The innermost that the leaver itself entered; a block may also be left by
-        # another thread or task than entered it (a fixture, an exit stack).
-        with self._client.state:
-            if len(self._entered) == 1:
-                return self._entered.pop()
-            context = runtime.context()
-            mine = [one for one in self._entered if self._leases.get(one, _nobody)() is context]
-            lease = (mine or self._entered)[-1]
-            self._entered.remove(lease)
-        return lease
+        self._entered.pop().__exit__(kind, error, trace)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorate a function that runs only while it holds the lock."""
@@ -214,7 +209,3 @@ def _sentence(name: str, refused: Refused) -> str:
     if held.place is not None:
         text += f"; number {held.place} in line"
     return text
-
-
-def _nobody() -> None:
-    return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast._sync.acquiring import acquire_together
+from holdfast._sync.entered import Entered
 from holdfast._sync.lock import Lock
 from holdfast.errors import AcquireTimeout, ConfigurationError, WouldDeadlock
 from holdfast.options import UNSET, LockOptions, Unset, checked_timeout
@@ -38,7 +39,7 @@ class AllOf:
         self._options = options
         self._locks = {name: Lock(client, name, options) for name in names}
         self._order = sorted(names, key=str.encode)
-        self._entered: list[runtime.ExitStack] = []
+        self._entered: Entered[runtime.ExitStack] = Entered(client)
 
     def acquire(self, *, timeout: float | Unset | None = UNSET) -> tuple[Lease, ...]:
         """Return the leases in the order of the names as given; the timeout is for all."""
@@ -100,11 +101,14 @@ class AllOf:
 
     def __enter__(self) -> tuple[Lease, ...]:
         leases = self.acquire()
-        stack = runtime.ExitStack()
-        for lease in leases:
-            stack.enter_context(lease)
-        with self._client.state:
-            self._entered.append(stack)
+        with runtime.ExitStack() as stack:
+            # Each is released whatever happens; entering one that was lost meanwhile raises.
+            for lease in leases:
+                stack.push(lease)
+            for lease in leases:
+                lease.check()
+                lease.enter_block()
+            self._entered.push(stack.pop_all())
         return leases
 
     def __exit__(
@@ -113,9 +117,7 @@ class AllOf:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._client.state:
-            stack = self._entered.pop()
-        stack.__exit__(kind, error, trace)
+        self._entered.pop().__exit__(kind, error, trace)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(map(repr, self.names))}>"
