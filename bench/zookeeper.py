@@ -27,7 +27,7 @@ def main() -> Report:
         report.say(
             f"ZooKeeper server {server_version(port)}, one, which does not wait for its disk "
             f"(`forceSync=no`); kazoo {version('kazoo')}; {machine()}. "
-            "All in one run, in turns; `python -m bench zookeeper` repeats it."
+            "All in one run, in turns; `make bench` repeats it."
         )
         uncontended(report, port)
         handed_over(report, port)

@@ -6,6 +6,11 @@ from collections.abc import Callable
 
 import pytest
 from eventually import eventually
+from hypothesis import HealthCheck, settings
+
+# Properties, not speed: a machine that stands still for 0.2 s has falsified nothing.
+settings.register_profile("holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("holdfast")
 
 
 @pytest.fixture(name="eventually")

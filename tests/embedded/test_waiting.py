@@ -13,7 +13,7 @@ from holdfast.embedded.doorbell import Doorbells
 
 SECONDS = 10.0
 MOST_STATEMENTS = 12
-SOON = 1.0
+SOON = 2.0
 
 
 class Waiter:

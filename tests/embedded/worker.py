@@ -1,11 +1,11 @@
 """A process of its own for the tests: a puppet, or one of the crowd that hammers.
 
     worker.py puppet ADDRESS URL [OPTION=SECONDS …]
-    worker.py hammer URL LOG NUMBER SECONDS TTL NAME …
+    worker.py hammer URL LOG NUMBER TTL NAME …
 
 A puppet connects to the test, does what it is told and answers, errors as they are. One of
 the crowd takes names at random and writes into the log what it believes; each line is one
-write, so a kill can cut none in two.
+write, so a kill can cut none in two. It goes on until there is a file `enough` beside the log.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import random
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from puppets import seconds_of, serve
@@ -143,9 +144,10 @@ class Hammer:
         self._ttl = ttl
         self._chance = random.Random(number)  # noqa: S311 - a run can be repeated
 
-    def run(self, url: str, names: list[str], *, until: float) -> None:
-        with Locks(url, ttl=self._ttl) as locks:
-            while now() < until:
+    def run(self, url: str, names: list[str], *, enough: Path) -> None:
+        # Patient: whoever is frozen in the middle of a transaction keeps the file locked.
+        with Locks(url, ttl=self._ttl, request_timeout=20) as locks:
+            while not enough.exists():
                 name = self._chance.choice(names)
                 try:
                     with locks.lock(name, timeout=30.0) as lease:
@@ -177,8 +179,9 @@ def main(role: str, *arguments: str) -> None:
         address, url, *options = arguments
         Puppet(address, url, **seconds_of(options)).serve()
     else:
-        url, log, number, seconds, ttl, *names = arguments
-        Hammer(log, int(number), float(ttl)).run(url, names, until=now() + float(seconds))
+        url, log, number, ttl, *names = arguments
+        enough = Path(log).with_name("enough")
+        Hammer(log, int(number), float(ttl)).run(url, names, enough=enough)
 
 
 if __name__ == "__main__":

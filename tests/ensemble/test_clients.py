@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections.abc import Callable
 
 import pytest
 from kazoo.client import KazooClient
@@ -66,22 +67,22 @@ def test_options_are_refused(namespace: str) -> None:
 
 
 def test_an_idle_client_has_no_thread_and_opens_a_new_session(
-    namespace: str, monkeypatch: pytest.MonkeyPatch
+    namespace: str, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., None]
 ) -> None:
     monkeypatch.setattr("holdfast._sync.backends.zookeeper.session.IDLE", 0.2)
     monkeypatch.setattr("holdfast._sync.watchdog.IDLE", 0.2)
-    before = threading.active_count()
-    with Locks(shared_server().url, namespace=namespace, ttl=0.6) as locks:
+    before = set(threading.enumerate())
+
+    def added() -> set[threading.Thread]:
+        return set(threading.enumerate()) - before  # others may end meanwhile
+
+    with Locks(shared_server().url, namespace=namespace, ttl=3.0) as locks:
         first = locks.lock("door").acquire()
         first.release()
-        for _ in range(500):
-            if threading.active_count() == before:
-                break
-            threading.Event().wait(0.01)
-        assert threading.active_count() == before
+        eventually(lambda: not added())
 
         second = locks.lock("door").acquire()
 
         assert second.token > first.token
         second.release()
-    assert threading.active_count() == before
+    assert not added()

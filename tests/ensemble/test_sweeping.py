@@ -13,15 +13,16 @@ from holdfast.ensemble import requests
 from holdfast.runtime.clock import Clock
 
 
-def test_a_node_that_came_late_is_swept_away_and_no_other() -> None:
+def test_a_node_that_came_late_is_swept_away_and_no_other(monkeypatch) -> None:
     """The session lives on, so nobody else would ever delete it."""
+    monkeypatch.setattr("holdfast._async.backends.zookeeper.session.SWEEP", 1)
 
     async def main() -> None:
         url, clock = shared_server().url, Clock()
         backend = AsyncZooKeeperBackend(
             url=url, location=url, clock=clock, namespace=os.urandom(8).hex()
         )
-        locks = AsyncLocks.from_backend(backend, clock=clock, ttl=0.6)
+        locks = AsyncLocks.from_backend(backend, clock=clock, ttl=2.0)
         lease = await locks.lock("door").acquire()
         closing = await locks.lock("job", min_hold=60.0).acquire()
         await closing.release()

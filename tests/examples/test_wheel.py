@@ -8,6 +8,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -19,6 +21,7 @@ def run(*command: str | Path, **options: object) -> str:
     return str(done.stdout)
 
 
+@pytest.mark.timeout(180)  # a whole contract, in real time
 def test_an_example_backend_passes_the_contract_from_the_installed_wheel(tmp_path: Path) -> None:
     """A third party has the wheel, pytest and one file of its own."""
     run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "-o", tmp_path, ROOT)

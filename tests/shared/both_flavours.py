@@ -72,6 +72,12 @@ class Blocking:
         return repr(self._inner)
 
 
+def number_waiting(locks: Any) -> int:
+    """Return how many acquires of a client have been told that they stand in line."""
+    client = getattr(locks, "_inner", locks)._client
+    return sum(one.stands for one in list(client._asking))
+
+
 class Flavour:
     """Opens clients of one flavour, and closes them when the test ends."""
 
@@ -93,6 +99,14 @@ class Flavour:
             locks = self._loop.call(AsyncLocks, url, **options)
         self._opened.append(locks)
         return locks
+
+    def give_up_after(self, seconds: float) -> None:
+        """Let the clients that were opened so far give up a request after so long.
+
+        Not from the beginning: on a busy machine connecting takes longer, and is not on trial.
+        """
+        for locks in self._opened:
+            getattr(locks, "_inner", locks)._client.request_timeout = seconds
 
     def start(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future[Any]:
         """Run a blocking call beside the test."""

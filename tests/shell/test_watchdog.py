@@ -194,6 +194,7 @@ def test_the_first_call_after_a_sleep_tells_of_the_loss() -> None:
     with pytest.raises(LeaseLost):
         lease.check()
     clock.longest_sleep = 0.005
+    locks.close()
 
 
 def test_closing_does_not_release_under_the_feet_of_another_thread() -> None:

@@ -276,15 +276,20 @@ class Ensemble:
 
     def leader(self) -> ZooKeeperServer:
         """Return who leads now; wait if an election is on."""
-        until(lambda: self._in_mode("leader"), what="somebody leads")
-        return self._in_mode("leader")[0]
+        found: list[ZooKeeperServer] = []
+
+        def is_found() -> bool:
+            # Kept: who is asked twice may be too slow to answer the second time.
+            found[:] = [one for one in self.members if one.is_running and one.mode() == "leader"]
+            return bool(found)
+
+        until(is_found, what="somebody leads")
+        return found[0]
 
     def followers(self) -> list[ZooKeeperServer]:
-        """Return who follows now."""
-        return self._in_mode("follower")
-
-    def _in_mode(self, mode: str) -> list[ZooKeeperServer]:
-        return [one for one in self.members if one.is_running and one.mode() == mode]
+        """Return who follows, in an ensemble that is whole: all but the leader."""
+        leader = self.leader()
+        return [one for one in self.members if one.is_running and one is not leader]
 
     def until_whole(self) -> None:
         """Return once one leads and the others follow it."""

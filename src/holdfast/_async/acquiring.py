@@ -54,7 +54,7 @@ class AsyncAcquisition:
         self.claim = self._new_claim()
         self._may_be_known = False
         self._is_unanswered = False
-        self._has_stood = False
+        self.stands = False
         self._failures = 0
         self._failing_since = 0.0
         self._answered_at: float | None = None
@@ -67,11 +67,11 @@ class AsyncAcquisition:
         Unless it returns a hold, the claim neither holds nor waits afterwards, or its
         withdrawal goes on in the background.
         """
-        self._client.begins_asking(self.claim)
+        self._client.begins_asking(self)
         try:
             return await self._run()
         finally:
-            self._client.ends_asking(self.claim)
+            self._client.ends_asking(self)
 
     async def _run(self) -> AsyncHold | Refused:
         try:
@@ -138,7 +138,7 @@ class AsyncAcquisition:
                 continue
             is_first = not self._held.holders and self._queues
             self._held = answer
-            self._has_stood = True
+            self.stands = True
             now = clock.now()
             if now >= self._deadline or not self._queues:
                 return None
@@ -156,7 +156,7 @@ class AsyncAcquisition:
 
         An operator may break a hold whose claimant never heard of it.
         """
-        is_repeat = self._has_stood or self._is_unanswered
+        is_repeat = self.stands or self._is_unanswered
         return (
             is_repeat
             and answer.place is None
@@ -166,10 +166,8 @@ class AsyncAcquisition:
 
     def _start_over(self) -> None:
         """Ask with a new claim: the old one neither holds nor waits, nor will it ever."""
-        self._client.ends_asking(self.claim)
         self.claim = self._new_claim()
-        self._is_unanswered = self._has_stood = False
-        self._client.begins_asking(self.claim)
+        self._is_unanswered = self.stands = False
 
     async def _ask(self, sent_at: float) -> Grant | Held | None:
         """Return the answer, or None when the request failed and is worth repeating."""
@@ -315,13 +313,13 @@ async def acquire_together(
     attempts = [AsyncAcquisition(client, lock, timeout=timeout) for lock in locks]
     try:
         for one in attempts:
-            client.begins_asking(one.claim)
+            client.begins_asking(one)
         sent_at = client.clock.now()
         grants = await _granted_together(client, attempts, sent_at)
         return None if grants is None else await _believed(client, attempts, grants, sent_at)
     finally:
         for one in attempts:
-            client.ends_asking(one.claim)
+            client.ends_asking(one)
 
 
 async def _granted_together(

@@ -18,6 +18,7 @@ from holdfast.runtime import forking
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast._async.acquiring import AsyncAcquisition
     from holdfast._async.backend import AsyncBackend
     from holdfast._async.hold import AsyncHold
     from holdfast.model import Grant
@@ -53,7 +54,7 @@ class AsyncClient:
         # Known for as long as somebody has a lease on it, who must be told before it enters anew.
         self._lost: weakref.WeakSet[AsyncHold] = weakref.WeakSet()
         self._has_lost = False
-        self._asking: dict[str, Claim] = {}
+        self._asking: set[AsyncAcquisition] = set()
         self._may_close = True
         self._is_closed = False
         self._is_shut = False
@@ -81,16 +82,16 @@ class AsyncClient:
         if self._is_closed:
             raise LocksClosed("this client was closed; make a new one")
 
-    def begins_asking(self, claim: Claim) -> None:
-        """Know that a claim asks or waits, so that closing can end it."""
+    def begins_asking(self, one: AsyncAcquisition) -> None:
+        """Know that somebody asks or waits, so that closing can end it."""
         with self.state:
             self.refuse_closed()
-            self._asking[claim.id] = claim
+            self._asking.add(one)
 
-    def ends_asking(self, claim: Claim) -> None:
-        """Know that a claim asks no more, and has withdrawn if it was not granted."""
+    def ends_asking(self, one: AsyncAcquisition) -> None:
+        """Know that it asks no more, and has withdrawn if it was not granted."""
         with self.state:
-            self._asking.pop(claim.id, None)
+            self._asking.discard(one)
 
     def request_deadline(self) -> float:
         """Return when a request that is sent now is given up."""
@@ -306,11 +307,11 @@ class AsyncClient:
         """Let every acquire that is under way raise LocksClosed, and leave the line first."""
         while self.clock.now() < deadline:
             with self.state:
-                asking = list(self._asking.values())
+                asking = list(self._asking)
             if not asking:
                 return
-            for claim in asking:
-                self.backend.rouse(claim)
+            for one in asking:
+                self.backend.rouse(one.claim)
             await runtime.wait_for(
                 runtime.Event(), deadline=self.clock.now() + 0.005, clock=self.clock
             )
@@ -337,7 +338,7 @@ class AsyncClient:
         self.state = runtime.StateLock()
         self._holds = {}
         self._lost = weakref.WeakSet()
-        self._asking = {}
+        self._asking = set()
         self.watchdog.after_fork_in_child()
         self.errands.after_fork_in_child()
         self.home = runtime.Home()

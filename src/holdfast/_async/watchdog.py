@@ -98,7 +98,11 @@ class AsyncWatchdog:
                 hold.unanswered = hold.at_risk_told = False
                 ttl, ends_by = hold.grant.ttl, hold.ends_by
                 hold.span = ttl
-                due = due_after(sent_at=sent_at, ttl=ttl, ends_by=ends_by)
+                # A session's proof may be older than that: then soon, and not at once, for ever.
+                due = max(
+                    due_after(sent_at=sent_at, ttl=ttl, ends_by=ends_by),
+                    due_after_silence(now=now, ttl=ttl),
+                )
                 hold.due = due if hold.renews else NEVER
             hold.plan()
         if outcome is Renewal.RENEWED:

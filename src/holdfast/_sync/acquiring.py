@@ -56,7 +56,7 @@ class Acquisition:
         self.claim = self._new_claim()
         self._may_be_known = False
         self._is_unanswered = False
-        self._has_stood = False
+        self.stands = False
         self._failures = 0
         self._failing_since = 0.0
         self._answered_at: float | None = None
@@ -69,11 +69,11 @@ class Acquisition:
         Unless it returns a hold, the claim neither holds nor waits afterwards, or its
         withdrawal goes on in the background.
         """
-        self._client.begins_asking(self.claim)
+        self._client.begins_asking(self)
         try:
             return self._run()
         finally:
-            self._client.ends_asking(self.claim)
+            self._client.ends_asking(self)
 
     def _run(self) -> Hold | Refused:
         try:
@@ -140,7 +140,7 @@ class Acquisition:
                 continue
             is_first = not self._held.holders and self._queues
             self._held = answer
-            self._has_stood = True
+            self.stands = True
             now = clock.now()
             if now >= self._deadline or not self._queues:
                 return None
@@ -158,7 +158,7 @@ class Acquisition:
 
         An operator may break a hold whose claimant never heard of it.
         """
-        is_repeat = self._has_stood or self._is_unanswered
+        is_repeat = self.stands or self._is_unanswered
         return (
             is_repeat
             and answer.place is None
@@ -168,10 +168,8 @@ class Acquisition:
 
     def _start_over(self) -> None:
         """Ask with a new claim: the old one neither holds nor waits, nor will it ever."""
-        self._client.ends_asking(self.claim)
         self.claim = self._new_claim()
-        self._is_unanswered = self._has_stood = False
-        self._client.begins_asking(self.claim)
+        self._is_unanswered = self.stands = False
 
     def _ask(self, sent_at: float) -> Grant | Held | None:
         """Return the answer, or None when the request failed and is worth repeating."""
@@ -315,13 +313,13 @@ def acquire_together(
     attempts = [Acquisition(client, lock, timeout=timeout) for lock in locks]
     try:
         for one in attempts:
-            client.begins_asking(one.claim)
+            client.begins_asking(one)
         sent_at = client.clock.now()
         grants = _granted_together(client, attempts, sent_at)
         return None if grants is None else _believed(client, attempts, grants, sent_at)
     finally:
         for one in attempts:
-            client.ends_asking(one.claim)
+            client.ends_asking(one)
 
 
 def _granted_together(

@@ -20,6 +20,7 @@ from holdfast.runtime import threads as runtime
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast._sync.acquiring import Acquisition
     from holdfast._sync.backend import Backend
     from holdfast._sync.hold import Hold
     from holdfast.model import Grant
@@ -55,7 +56,7 @@ class Client:
         # Known for as long as somebody has a lease on it, who must be told before it enters anew.
         self._lost: weakref.WeakSet[Hold] = weakref.WeakSet()
         self._has_lost = False
-        self._asking: dict[str, Claim] = {}
+        self._asking: set[Acquisition] = set()
         self._may_close = True
         self._is_closed = False
         self._is_shut = False
@@ -83,16 +84,16 @@ class Client:
         if self._is_closed:
             raise LocksClosed("this client was closed; make a new one")
 
-    def begins_asking(self, claim: Claim) -> None:
-        """Know that a claim asks or waits, so that closing can end it."""
+    def begins_asking(self, one: Acquisition) -> None:
+        """Know that somebody asks or waits, so that closing can end it."""
         with self.state:
             self.refuse_closed()
-            self._asking[claim.id] = claim
+            self._asking.add(one)
 
-    def ends_asking(self, claim: Claim) -> None:
-        """Know that a claim asks no more, and has withdrawn if it was not granted."""
+    def ends_asking(self, one: Acquisition) -> None:
+        """Know that it asks no more, and has withdrawn if it was not granted."""
         with self.state:
-            self._asking.pop(claim.id, None)
+            self._asking.discard(one)
 
     def request_deadline(self) -> float:
         """Return when a request that is sent now is given up."""
@@ -308,11 +309,11 @@ class Client:
         """Let every acquire that is under way raise LocksClosed, and leave the line first."""
         while self.clock.now() < deadline:
             with self.state:
-                asking = list(self._asking.values())
+                asking = list(self._asking)
             if not asking:
                 return
-            for claim in asking:
-                self.backend.rouse(claim)
+            for one in asking:
+                self.backend.rouse(one.claim)
             runtime.wait_for(runtime.Event(), deadline=self.clock.now() + 0.005, clock=self.clock)
 
     def _release_at_close(self, hold: Hold) -> None:
@@ -337,7 +338,7 @@ class Client:
         self.state = runtime.StateLock()
         self._holds = {}
         self._lost = weakref.WeakSet()
-        self._asking = {}
+        self._asking = set()
         self.watchdog.after_fork_in_child()
         self.errands.after_fork_in_child()
         self.home = runtime.Home()

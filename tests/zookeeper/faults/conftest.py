@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from both_flavours import FLAVOURS, Flavour
+from both_flavours import FLAVOURS, Flavour, number_waiting
 from puppets import CLIENT, Stage
 from zookeeper_proxy import ZooKeeperProxy
 from zookeeper_servers import Ensemble, ZooKeeperServer, shared_ensemble, shared_server, until
@@ -80,7 +80,7 @@ class Scene:
         self.start_waiting(url, **options)
         watcher = self.flavour.locks(url)
         until(lambda: watcher.inspect(self.name).line, what="it waits")
-        until(lambda: self.waiting_client._client._waiting, what="it was told to wait")
+        until(lambda: number_waiting(self.waiting_client), what="it was told to wait")
 
     def start_waiting(self, url: str, **options: Any) -> None:
         """Let another client want it."""

@@ -10,7 +10,7 @@ from holdfast import LeaseLost
 
 @pytest.fixture
 def parent(flavour, server, puppet):
-    return puppet(flavour.name, server.url, ttl=0.9)
+    return puppet(flavour.name, server.url)
 
 
 def test_a_forked_child_holds_nothing(parent, door):
@@ -27,8 +27,9 @@ def test_a_forked_child_holds_nothing(parent, door):
     assert door.line() == ([token], 0)
 
 
-def test_the_parent_keeps_its_session_whatever_its_children_do(parent, door):
+def test_the_parent_keeps_its_session_whatever_its_children_do(flavour, server, puppet, door):
     """They use sessions of their own, close, die: the parent's goes on."""
+    parent = puppet(flavour.name, server.url, ttl=2.0)
     token = parent.ask("acquire", door.name)
     children = [parent.fork(), parent.fork()]
     for number, child in enumerate(children):

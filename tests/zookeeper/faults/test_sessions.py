@@ -8,7 +8,7 @@ from zookeeper_servers import TICK, until
 
 from holdfast import LeaseLost, OutcomeUnknown, StaleToken
 
-SLACK = 0.5
+SLACK = 1.0
 """How much later than it must, a thing may be told on a busy machine."""
 
 LONG = 30.0
@@ -98,7 +98,7 @@ def test_who_waits_with_a_session_that_ended_joins_again(flavour, server, door):
 
 def test_a_killed_holder_frees_the_name_within_its_ttl(scenes, server, puppet):
     """Law 9: its session runs out, and whoever waits is let in."""
-    ttl = 0.8
+    ttl = 1.6
     holders = [puppet(one.flavour.name, server.url, ttl=ttl) for one in scenes]
     tokens = [holder.ask("acquire", one.name) for one, holder in zip(scenes, holders, strict=True)]
     for one in scenes:
@@ -116,7 +116,7 @@ def test_a_killed_holder_frees_the_name_within_its_ttl(scenes, server, puppet):
 
 def test_a_crowd_killed_in_line_holds_up_who_is_behind_it_for_one_ttl(scenes, server, puppet):
     """Law 10: their places go with their session, all at once."""
-    ttl = 0.8
+    ttl = 1.6
     crowds = []
     for one in scenes:
         one.hold(server.url)
@@ -140,7 +140,7 @@ def test_a_crowd_killed_in_line_holds_up_who_is_behind_it_for_one_ttl(scenes, se
 
 def test_a_frozen_holder_is_told_before_its_next_call_returns(scenes, server, puppet, guarded):
     """Law 7 and 9: the next one runs after the ttl, and the late write is refused."""
-    ttl = 0.8
+    ttl = 1.6
     holders = [puppet(one.flavour.name, server.url, ttl=ttl) for one in scenes]
     tokens = [holder.ask("acquire", one.name) for one, holder in zip(scenes, holders, strict=True)]
     for one, token in zip(scenes, tokens, strict=True):
@@ -176,8 +176,8 @@ def test_a_frozen_holder_is_told_before_its_next_call_returns(scenes, server, pu
 def test_a_server_restarted_with_its_data_costs_nothing(scenes, own_server):
     """Sessions stand in its log: the lease is renewed again, and the line is as it was."""
     for one in scenes:
-        one.hold(own_server.url, ttl=6.0)
-        one.wait_behind(own_server.url, ttl=6.0)
+        one.hold(own_server.url, ttl=20.0)
+        one.wait_behind(own_server.url, ttl=20.0)
 
     own_server.kill()
     own_server.start()
@@ -187,12 +187,13 @@ def test_a_server_restarted_with_its_data_costs_nothing(scenes, own_server):
 
 def test_a_frozen_server_costs_the_lease_and_leaves_nothing_behind(scenes, own_server):
     """The holder is at risk, then told by its own clock; what was asked meanwhile is undone."""
-    ttl = 1.0
+    ttl = 2.0
     others = []
     for one in scenes:
-        one.hold(own_server.url, ttl=ttl, request_timeout=0.2)
-        others.append(one.flavour.locks(own_server.url, ttl=LONG, request_timeout=0.2))
+        one.hold(own_server.url, ttl=ttl)
+        others.append(one.flavour.locks(own_server.url, ttl=LONG))
         others[-1].lock(f"{one.name} warm").acquire().release()
+        one.flavour.give_up_after(0.2)
 
     own_server.pause()
     frozen_at = scenes[0].flavour.clock.now()
@@ -221,8 +222,9 @@ def _is_free(watcher, name: str) -> bool:
 def test_a_short_freeze_of_the_server_costs_nothing(scenes, own_server):
     """Shorter than the ttl: renewed when it runs again, and those in line keep their places."""
     for one in scenes:
-        one.hold(own_server.url, ttl=4.0, request_timeout=0.2)
-        one.wait_behind(own_server.url, ttl=4.0, request_timeout=0.2)
+        one.hold(own_server.url, ttl=6.0)
+        one.wait_behind(own_server.url, ttl=6.0)
+        one.flavour.give_up_after(0.2)
 
     own_server.pause()
     for one in scenes:
@@ -230,5 +232,6 @@ def test_a_short_freeze_of_the_server_costs_nothing(scenes, own_server):
     own_server.resume()
     for one in scenes:
         one.diary.until_renewed()
+        one.flavour.give_up_after(2.0)
 
     assert all(one.is_passed_on() for one in scenes)

@@ -19,7 +19,10 @@ from both_flavours import FLAVOURS, Flavour
 from holdfast import LockError
 
 TIMEOUT = 0.4
-"""The time for connecting and asking; nobody may take longer."""
+"""The time for connecting and asking; nobody may take longer.
+
+Who is refused by an answer gets more (`within`): a slow one would be told as no answer.
+"""
 
 PASSWORD = "open-sesame-4711"
 
@@ -43,9 +46,11 @@ def refusal(caplog) -> Iterator[Callable[..., LockError]]:
     caplog.set_level(logging.DEBUG)
     flavours = [Flavour(one) for one in FLAVOURS]
 
-    def provoke(url: str, **options: Any) -> LockError:
-        opened = [one.locks(url, request_timeout=TIMEOUT, **options) for one in flavours]
-        asked = [one.start(_refused, locks) for one, locks in zip(flavours, opened, strict=True)]
+    def provoke(url: str, *, within: float = TIMEOUT, **options: Any) -> LockError:
+        opened = [one.locks(url, request_timeout=within, **options) for one in flavours]
+        asked = [
+            one.start(_refused, locks, within) for one, locks in zip(flavours, opened, strict=True)
+        ]
         errors = [one.result(10) for one in asked]
 
         for error, locks in zip(errors, opened, strict=True):
@@ -61,11 +66,11 @@ def refusal(caplog) -> Iterator[Callable[..., LockError]]:
         one.close()
 
 
-def _refused(locks: Any) -> LockError:
+def _refused(locks: Any, within: float) -> LockError:
     began = time.monotonic()
     with pytest.raises(LockError) as told:
-        locks.lock("door").acquire(timeout=TIMEOUT)
-    assert time.monotonic() - began < TIMEOUT + 1.0
+        locks.lock("door").acquire(timeout=within)
+    assert time.monotonic() - began < within + 1.0
     return told.value
 
 

@@ -35,21 +35,21 @@ def test_tls_with_a_trusted_certificate(flavour, secure, certificate):
 
 
 def test_a_certificate_that_nobody_trusts(refusal, secure):
-    error = refusal(secure, use_ssl=True)
+    error = refusal(secure, within=1.0, use_ssl=True)
 
     assert isinstance(error, ConfigurationError)
     assert "certificate must be trusted" in str(error)
 
 
 def test_no_tls_to_a_server_that_wants_it(refusal, secure):
-    error = refusal(secure)
+    error = refusal(secure, within=1.0)
 
     assert isinstance(error, BackendUnavailable)
     assert "use_ssl" in str(error)
 
 
 def test_tls_to_a_server_without(refusal, certificate):
-    error = refusal(shared_server().url, use_ssl=True, ca=str(certificate[1]))
+    error = refusal(shared_server().url, within=1.0, use_ssl=True, ca=str(certificate[1]))
 
     assert isinstance(error, (BackendUnavailable, ConfigurationError))
     assert "use_ssl" in str(error)

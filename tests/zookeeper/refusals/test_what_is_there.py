@@ -71,7 +71,7 @@ def test_members_without_a_quorum(refusal):
 
 def test_a_chroot_that_does_not_exist(refusal):
     """It is not made in passing: more likely it is misspelt."""
-    error = refusal(f"{shared_server().url}/no/such/place")
+    error = refusal(f"{shared_server().url}/no/such/place", within=2.0)
 
     assert isinstance(error, ConfigurationError)
     assert "/no/such/place" in str(error)

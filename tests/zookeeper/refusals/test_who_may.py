@@ -27,7 +27,7 @@ def as_clerk():
 
 
 def test_a_node_that_we_may_not_use(refusal, namespace, guarded):
-    error = refusal(shared_server().url, namespace=namespace)
+    error = refusal(shared_server().url, namespace=namespace, within=2.0)
 
     assert isinstance(error, ConfigurationError)
     assert guarded in str(error)
@@ -36,7 +36,7 @@ def test_a_node_that_we_may_not_use(refusal, namespace, guarded):
 def test_a_wrong_password(refusal, namespace, guarded):
     """ZooKeeper takes every password, and then lets its owner do nothing."""
     url = f"zookeeper://clerk:wrong-{PASSWORD}@{shared_server().address}"
-    error = refusal(url, namespace=namespace)
+    error = refusal(url, namespace=namespace, within=2.0)
 
     assert isinstance(error, ConfigurationError)
     assert guarded in str(error)
@@ -58,7 +58,7 @@ def test_what_a_user_makes_is_closed_to_others(flavour, refusal, namespace, as_c
     lock = flavour.locks(as_clerk, namespace=namespace).lock("door")
     lease = lock.acquire(timeout=5)
 
-    error = refusal(shared_server().url, namespace=namespace)
+    error = refusal(shared_server().url, namespace=namespace, within=2.0)
 
     assert isinstance(error, ConfigurationError)
     assert f"/{namespace}" in str(error)
@@ -72,7 +72,7 @@ def test_a_reader_may_not_lock(refusal, namespace):
     with shared_server().client() as client:
         client.create(f"/{namespace}", acl=[owner, everybody])
 
-    error = refusal(shared_server().url, namespace=namespace)
+    error = refusal(shared_server().url, namespace=namespace, within=2.0)
 
     assert isinstance(error, ConfigurationError)
     assert f"/{namespace}" in str(error)

@@ -5,18 +5,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+from holdfast import urls
 from holdfast.errors import BackendUnavailable, OutcomeUnknown
 from holdfast.model import Grant
 from holdfast.runtime import threads as runtime
+from holdfast.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from holdfast._sync.backend import Backend
     from holdfast.model import Claim, Finding, Held, Holder, Inspection, Renewal
-    from holdfast.runtime.clock import Clock
 
 
 class FaultyBackend:
@@ -24,21 +25,41 @@ class FaultyBackend:
 
     A fault is set for a verb by name ("try_acquire", "renew", "release", "withdraw") and
     strikes its next calls. `calls` counts what was asked, `delivered` what got through.
+    Give it to `Locks.from_backend`; a clock of the test's own is given to both.
     """
 
-    def __init__(self, inner: Backend, *, clock: Clock) -> None:
+    def __init__(self, inner: Backend, *, clock: Clock | None = None) -> None:
         self.inner = inner
         self.capabilities = inner.capabilities
         self.min_ttl = inner.min_ttl
         self.location = f"faulty {inner.location}"
         self.calls: Counter[str] = Counter()
         self.delivered: Counter[str] = Counter()
-        self._clock = clock
+        self._clock = Clock() if clock is None else clock
         self._faults: dict[str, list[str]] = {}
         self._delays: dict[str, float] = {}
         self._late: list[Callable[[], Any]] = []
         self._grants: dict[str, list[Grant]] = {}
         self._is_away = False
+
+    @classmethod
+    def around(
+        cls,
+        url: str,
+        *,
+        namespace: str = "holdfast",
+        clock: Clock | None = None,
+        **backend_options: object,
+    ) -> Self:
+        """Return one around the backend that the URL names; nothing is connected yet.
+
+        The arguments are those of Locks.
+        """
+        clock = Clock() if clock is None else clock
+        inner = urls.open_backend(
+            url, flavour="_sync", namespace=namespace, clock=clock, options=backend_options
+        )
+        return cls(inner, clock=clock)
 
     # -- the faults --------------------------------------------------------------------
 

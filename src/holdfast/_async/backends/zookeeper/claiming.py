@@ -18,7 +18,7 @@ from holdfast.core.door import another_capacity
 from holdfast.ensemble import line as lines
 from holdfast.ensemble import records, refusals, requests
 from holdfast.ensemble.nodes import component, in_line, prefix
-from holdfast.errors import OutcomeUnknown
+from holdfast.errors import BackendUnavailable, OutcomeUnknown
 from holdfast.model import Grant, Held, Holder
 
 if TYPE_CHECKING:
@@ -170,7 +170,11 @@ class AsyncClaiming:
         except OutcomeUnknown:
             if self._clock.now() >= half:
                 self.session.link.hang_up()
-            await self._ask(delete, deadline=deadline)
+            try:
+                await self._ask(delete, deadline=deadline)
+            except BackendUnavailable as error:
+                # The first request went out, so nobody can say that nothing was done.
+                raise OutcomeUnknown(str(error)) from error
             return True  # if it is gone now, it was by the first request
         return answer is True
 

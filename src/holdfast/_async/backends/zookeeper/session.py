@@ -186,7 +186,7 @@ class AsyncSession:
     def _be_impatient(self, sent_at: float) -> None:
         if self._silent_since is None:
             self._silent_since = sent_at
-        if self._clock.now() - self._silent_since >= self.ttl / PATIENCE:
+        if self._clock.now() - self._silent_since >= min(REQUEST, self.ttl / PATIENCE):
             self._silent_since = None
             self.link.hang_up()
 

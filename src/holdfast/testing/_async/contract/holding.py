@@ -135,12 +135,11 @@ class AsyncLawsOfHolding(AsyncSubject):
 
     async def test_law_02_an_expired_holder_does_not_trust_its_lease(self) -> None:
         """Before the store gives the name to somebody else, the old holder has stopped."""
-        old = await self.locks().lock("door", renew=False).acquire()
+        old = await self.locks(ttl=self.ttl).lock("door", renew=False).acquire()
         await self.pass_ttl()
 
-        new = await self.locks().lock("door").try_acquire()
+        new = await self.locks().lock("door").acquire(timeout=self.slack)
 
-        assert new is not None
         assert new.is_trusted
         assert not old.is_trusted
 
@@ -198,7 +197,7 @@ class AsyncLawsOfHolding(AsyncSubject):
         tokens.append(expired.token or 0)
         await self.crash(crashing)
         await self.pass_ttl()
-        last = await self.locks().lock("door").acquire(timeout=0)
+        last = await self.locks().lock("door").acquire(timeout=self.slack)
         tokens.append(last.token)
 
         assert tokens == sorted(set(tokens))
@@ -286,9 +285,9 @@ class AsyncLawsOfHolding(AsyncSubject):
 
     async def test_law_04_a_late_holder_cannot_release_its_successors_lock(self) -> None:
         """An owner that outlived its lease must not free the lock of whoever came next."""
-        late = await self.locks().lock("door", renew=False).acquire()
+        late = await self.locks(ttl=self.ttl).lock("door", renew=False).acquire()
         await self.pass_ttl()
-        successor = await self.locks().lock("door").acquire(timeout=0)
+        successor = await self.locks().lock("door").acquire(timeout=self.slack)
 
         with pytest.raises(LeaseLost):
             await late.release()
@@ -300,27 +299,33 @@ class AsyncLawsOfHolding(AsyncSubject):
 
     async def test_law_05_a_repeated_grant_is_the_same_hold_with_a_new_deadline(self) -> None:
         """The claimant counts from its repeat, so the store must too."""
-        backend, claim = self.raw(), self.claim("door")
+        ends_by_ttl = self.capabilities.ends_by == "ttl"
+        backend, other = self.raw(), self.raw()
+        claim = self.claim("door", ttl=self.ttl if ends_by_ttl else self.long_ttl)
+        sent_at = self.clock.now()
         first = await backend.try_acquire(claim, deadline=self.soon())
         await self.pass_time(self.ttl * 0.6)
+        sent_again_at = self.clock.now()
         again = await backend.try_acquire(claim, deadline=self.soon())
+        # A machine that stood still for the rest of the ttl leaves nothing to repeat.
+        is_in_time = self.clock.now() < sent_at + claim.ttl
         await self.pass_time(self.ttl * 0.6)
-
-        other = await self.raw().try_acquire(
-            self.claim("door", queues=False, client="other"), deadline=self.soon()
+        answer = await other.try_acquire(
+            self.claim("door", queues=False, client="other", ttl=claim.ttl), deadline=self.soon()
         )
 
         assert isinstance(first, Grant)
-        assert isinstance(again, Grant)
-        assert again.token == first.token
-        assert isinstance(other, Held)
+        if is_in_time:
+            assert isinstance(again, Grant)
+            assert again.token == first.token
+            assert isinstance(answer, Held) or self.clock.now() >= sent_again_at + claim.ttl
 
     @requires("fair")
     async def test_law_05_a_repeat_keeps_its_place_in_line(self) -> None:
         """Asking often is no way to the front, nor to the back."""
         backend = self.raw()
         await backend.try_acquire(self.claim("door", ttl=self.long_ttl), deadline=self.soon())
-        first, second = self.claim("door"), self.claim("door")
+        first, second = (self.claim("door", ttl=self.long_ttl) for _ in range(2))
         for claim in (first, second, first, first, second):
             await backend.try_acquire(claim, deadline=self.soon())
 
@@ -352,7 +357,8 @@ class AsyncLawsOfHolding(AsyncSubject):
 
         with pytest.raises(ConfigurationError, match=r"3.*read-write"):
             await backend.try_acquire(
-                self.claim("pool", capacity=ALL, weight=ALL), deadline=self.soon()
+                self.claim("pool", capacity=ALL, weight=ALL, ttl=self.long_ttl),
+                deadline=self.soon(),
             )
 
         assert (await backend.inspect("pool", deadline=self.soon())).capacity == 3

@@ -27,17 +27,6 @@ from holdfast.testing._sync.contract.subject import Recorder, Subject, requires
 class LawsOfFailing(Subject):
     """The laws about failing."""
 
-    def assert_free(self, name: str, *, within: float = 10.0) -> None:
-        """Assert that nobody holds or waits, now or very soon."""
-        locks = self.locks()
-        deadline = self.clock.now() + within
-        while True:
-            seen = locks.inspect(name)
-            if not seen.holders and not seen.line:
-                return
-            assert self.clock.now() < deadline, f"left behind: {seen}"
-            self.pass_time(0.01)
-
     # -- Law 6: a failed acquire leaves nothing behind -----------------------------------
 
     def test_law_06_a_timeout_leaves_nothing_behind(self) -> None:
@@ -141,14 +130,15 @@ class LawsOfFailing(Subject):
     def test_law_07_the_holder_is_told_at_its_own_deadline(self) -> None:
         """First at risk, then lost, by the local clock, with no word from the store."""
         recorder = Recorder()
-        locks, backend = self.faulty(on_event=recorder)
+        ttl = 2 * self.ttl
+        locks, backend = self.faulty(on_event=recorder, ttl=ttl)
         lease = locks.lock("door").acquire()
         started = self.clock.now()
         backend.go_away()
 
-        assert lease.lost.wait(self.ttl + self.slack)
+        assert lease.lost.wait(ttl + self.slack)
 
-        assert self.clock.now() - started <= self.ttl + self.slack
+        assert self.clock.now() - started <= ttl + self.slack
         assert lease.lost.reason == "expired"
         self.until(lambda: recorder.kinds()[-2:] == ["AtRisk", "Lost"])
         with pytest.raises(LeaseLost):
@@ -158,7 +148,7 @@ class LawsOfFailing(Subject):
     def test_law_07_leaving_the_block_raises(self) -> None:
         """A body that ends after the loss is told so, though it asked nobody."""
         with pytest.raises(LeaseLost) as caught:
-            with self.locks().lock("door", renew=False).acquire():
+            with self.locks(ttl=self.ttl).lock("door", renew=False).acquire():
                 self.pass_ttl()
 
         assert caught.value.reason == "expired"
@@ -166,7 +156,8 @@ class LawsOfFailing(Subject):
     def test_law_07_the_bodys_own_exception_wins(self) -> None:
         """And carries the loss as a note."""
         with pytest.raises(KeyError) as caught:  # noqa: PT012 - the block is the subject
-            with self.locks().lock("door", renew=False).acquire() as lease:
+            lock = self.locks(ttl=self.ttl).lock("door", renew=False)
+            with lock.acquire() as lease:
                 try:
                     self.pass_ttl()
                 finally:
@@ -178,13 +169,13 @@ class LawsOfFailing(Subject):
     def test_law_07_a_broken_holder_is_told_at_its_next_renewal(self) -> None:
         """An operator's break reaches the holder within a third of the ttl."""
         told: list[Any] = []
-        locks = self.locks()
+        locks = self.locks(ttl=2 * self.ttl)
         lease = locks.lock("door", on_lost=told.append).acquire()
 
         broken = self.locks().break_("door")
 
         assert len(broken) == 1
-        assert lease.lost.wait(self.ttl + self.slack)
+        assert lease.lost.wait(2 * self.ttl + self.slack)
         assert lease.lost.reason == "broken"
         self.until(lambda: told == [lease])
 
@@ -201,14 +192,15 @@ class LawsOfFailing(Subject):
     def test_law_07_a_lease_is_renewed_while_its_holder_lives(self) -> None:
         """Held for several ttls, never lost, never at risk."""
         recorder = Recorder()
-        locks = self.locks(on_event=recorder)
+        locks = self.locks(on_event=recorder, ttl=2 * self.ttl)
         with locks.lock("door") as lease:
             self.pass_time(self.ttl * 2.5)
             assert lease.is_trusted
-            assert not lease.is_at_risk
+            # Not for long, at least: a machine may stand still just before we look.
+            self.until(lambda: not lease.is_at_risk, within=self.ttl / 2)
             assert self.locks().lock("door").try_acquire() is None
 
-        assert recorder.kinds().count("Renewed") >= 4
+        assert recorder.kinds().count("Renewed") >= 2
         assert recorder.kinds()[-1] == "Released"
 
     # -- Law 8: acquire ends in time ---------------------------------------------------------
@@ -234,7 +226,7 @@ class LawsOfFailing(Subject):
         with pytest.raises(LockError):
             locks.lock("door").acquire(timeout=0.2)
 
-        assert self.clock.now() - started <= 0.2 + 0.4 + self.slack / 2
+        assert self.clock.now() - started <= 0.2 + 0.4 + self.slack
         backend.come_back()
 
     # -- Law 9: a crash frees the name ---------------------------------------------------------
@@ -260,7 +252,9 @@ class LawsOfFailing(Subject):
         locks, backend = self.locks(), self.raw()
         lease = locks.lock("door", ttl=self.long_ttl).acquire()
         for _ in range(5):
-            dead = self.claim("door", client="dead", ttl=self.long_ttl)
+            # Long enough to be there when it crashes; a session ends only by this.
+            ttl = self.long_ttl if self.capabilities.ends_by == "ttl" else 2 * self.ttl
+            dead = self.claim("door", client="dead", ttl=ttl)
             backend.try_acquire(dead, deadline=self.soon())
         living = runner.start(self.locks().lock("door").acquire)
         self.until_waiting(locks, "door", 6)
@@ -276,7 +270,7 @@ class LawsOfFailing(Subject):
 
     def test_law_11_contention_loss_ignorance_and_outage_are_told_apart(self) -> None:
         """The caller does four different things, so there are four branches."""
-        locks, backend = self.faulty()
+        locks, backend = self.faulty(ttl=self.ttl)
         seen: list[type[BaseException]] = []
 
         def note(action: Any) -> None:
@@ -291,7 +285,8 @@ class LawsOfFailing(Subject):
         self.pass_ttl()
         note(lost.release)
         backend.lose_reply("try_acquire", times=2)
-        backend.lose_request("withdraw")
+        # All of them: the lost lease may be withdrawn behind our back just now.
+        backend.lose_request("withdraw", times=9)
         note(lambda: locks.lock("unknown").acquire(timeout=5))
         backend.go_away()
         note(lambda: locks.lock("away").acquire(timeout=5))

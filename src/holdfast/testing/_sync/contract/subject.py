@@ -38,7 +38,10 @@ class Subject:
 
     capabilities: ClassVar[Capabilities]
     ttl: ClassVar[float] = 0.6
-    """Short, since some tests wait for it; long enough for a slow machine to renew in."""
+    """Short, for the tests that wait for its end."""
+
+    long_ttl: ClassVar[float] = 30.0
+    """For all others: it does not run out while a test looks on, however slow the machine is."""
 
     slack: ClassVar[float] = 1.0
     """How much later than it must, a thing may happen on a busy machine."""
@@ -90,11 +93,6 @@ class Subject:
         if self.capabilities.ends_by == "session":
             backend.disown(f"raw{id(self):x}", deadline=self.soon())
 
-    @property
-    def long_ttl(self) -> float:
-        """A ttl that does not run out while a test looks on: a session is kept alive anyway."""
-        return 30.0 if self.capabilities.ends_by == "ttl" else self.ttl
-
     def pass_ttl(self) -> None:
         """Let the time pass after which nothing is left of a silent holder."""
         self.pass_time(self.ttl * 1.05 + self.late)
@@ -132,10 +130,21 @@ class Subject:
             assert self.clock.now() < deadline, f"nobody joined the line of {name!r}"
             self.pass_time(0.002)
 
+    def assert_free(self, name: str, *, within: float = 10.0) -> None:
+        """Assert that nobody holds or waits, now or very soon."""
+        locks = self.locks()
+        deadline = self.clock.now() + within
+        while True:
+            seen = locks.inspect(name)
+            if not seen.holders and not seen.line:
+                return
+            assert self.clock.now() < deadline, f"left behind: {seen}"
+            self.pass_time(0.01)
+
     # -- how a test is run -------------------------------------------------------------
 
     def _opened(self, backend: Any, **options: Any) -> Locks:
-        options.setdefault("ttl", self.ttl)
+        options.setdefault("ttl", self.long_ttl)
         locks = self.make_locks(backend, **options)
         self._to_close.append(locks)
         return locks
