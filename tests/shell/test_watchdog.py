@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncLocks, LeaseLost, Locks
+from holdfast import AsyncLocks, LeaseLost, Locks, OutcomeUnknown
 from holdfast._async.backends.memory import AsyncMemoryBackend
 from holdfast._sync.backends.memory import MemoryBackend
 from holdfast.embedded.memory import MemoryStore
@@ -47,6 +47,71 @@ def test_an_abandoned_lease_is_no_longer_renewed() -> None:
 
         assert backend.calls["renew"] == 0
         assert not await locks.lock("door").locked()
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+
+
+def test_withdrawals_that_hang_keep_no_lease_from_its_renewal() -> None:
+    async def main() -> None:
+        locks, backend = virtual(ttl=6.0, request_timeout=5.0)
+        lease = await locks.lock("door").acquire()
+        backend.lose_reply("try_acquire", times=20)
+        backend.hang("withdraw", times=99)
+
+        async def ask(name: str) -> None:
+            with pytest.raises(OutcomeUnknown):
+                await locks.lock(name).acquire(timeout=1.0)
+
+        await asyncio.gather(*(ask(f"gate {number}") for number in range(10)))
+        await asyncio.sleep(30.0)
+
+        assert lease.is_trusted
+        assert backend.delivered["renew"] >= 10
+        backend.come_back()
+        await lease.release()
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+
+
+def test_a_loss_is_told_while_a_renewal_hangs() -> None:
+    """The renewal is another lease's, and began before this one was even acquired."""
+
+    async def main() -> None:
+        locks, backend = virtual(ttl=6.0, request_timeout=5.0)
+        long = await locks.lock("door").acquire()
+        backend.hang("renew")
+        await asyncio.sleep(2.5)
+        assert backend.calls["renew"] == 1
+        short = await locks.lock("gate", max_hold=0.3).acquire()
+
+        await asyncio.sleep(0.31)
+
+        assert short.lost.reason == "max_hold"
+        assert long.is_trusted
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+
+
+def test_a_backend_that_answers_too_few_renewals_does_not_end_the_background(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        locks, backend = virtual(ttl=9.0)
+        lease = await locks.lock("door").acquire()
+
+        async def nothing(*_: Any, **__: Any) -> list[Any]:
+            return []
+
+        monkeypatch.setattr(backend, "renew", nothing)
+        await asyncio.sleep(4.0)
+        assert lease.is_at_risk
+        monkeypatch.undo()
+        await asyncio.sleep(20.0)
+
+        assert lease.is_trusted
         await locks.aclose()
 
     run_in_virtual_time(main())

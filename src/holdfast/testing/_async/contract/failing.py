@@ -161,6 +161,33 @@ class AsyncLawsOfFailing(AsyncSubject):
 
         await self.assert_free("door", within=0.0)
 
+    async def test_law_06_a_lease_whose_release_was_not_answered_is_not_trusted(self) -> None:
+        """The name may be somebody else's by now, and soon it is free whoever asks."""
+        locks, backend = self.faulty()
+        lease = await locks.lock("door").acquire()
+        backend.lose_request("release")
+        with pytest.raises(OutcomeUnknown):
+            await lease.release()
+
+        assert not lease.is_trusted
+        assert lease.remaining == 0.0
+        with pytest.raises(NotOwner):
+            lease.check()
+        await self.assert_free("door")
+
+    async def test_law_06_a_failed_release_by_the_lock_can_be_tried_again(self) -> None:
+        """As one by the lease."""
+        locks, backend = self.faulty()
+        lock = locks.lock("door")
+        await lock.acquire()
+        backend.lose_request("release")
+        with pytest.raises(OutcomeUnknown):
+            await lock.release()
+
+        await lock.release()
+
+        await self.assert_free("door", within=0.0)
+
     # -- Law 7: the holder is told of loss --------------------------------------------------
 
     async def test_law_07_the_holder_is_told_at_its_own_deadline(self) -> None:

@@ -14,10 +14,11 @@ from holdfast.errors import (
     LeaseLost,
     LocksClosed,
     NotOwner,
+    OutcomeUnknown,
     WouldDeadlock,
 )
 from holdfast.testing import aio as runner
-from holdfast.testing._async.contract.subject import AsyncSubject, requires
+from holdfast.testing._async.contract.subject import AsyncSubject, Recorder, requires
 
 NAMES = (
     "door",
@@ -129,7 +130,67 @@ class AsyncLawsOfLiving(AsyncSubject):
                 await locks.all("a", "aa").acquire(timeout=0)
         assert [len((await other.inspect(name)).holders) for name in "abc"] == [0, 0, 0]
 
+    async def test_law_13_a_block_frees_what_it_entered_and_nothing_else(self) -> None:
+        """It released early, and somebody else has entered by the same object since."""
+        locks = self.locks()
+        await self._enter_in_turns(locks.lock("door"))
+        await self._enter_in_turns(locks.all("door", "gate"))
+
+    async def _enter_in_turns(self, shared: Any) -> None:
+        steps: list[str] = []
+
+        async def first() -> None:
+            async with shared as entered:
+                for lease in entered if isinstance(entered, tuple) else (entered,):
+                    await lease.release()
+                steps.append("released")
+                await self.until(lambda: "entered" in steps)
+            steps.append("left")
+
+        async def second() -> None:
+            await self.until(lambda: "released" in steps)
+            async with shared:
+                steps.append("entered")
+                await self.until(lambda: "left" in steps)
+                assert await self.locks().lock("door").try_acquire() is None
+
+        for one in [runner.start(first), runner.start(second)]:
+            await one.result()
+
+    async def test_law_13_one_that_is_lost_on_the_way_in_keeps_none_of_the_others(self) -> None:
+        """All of them or none, also where one was broken while another was waited for."""
+        recorder = Recorder()
+        other, locks = self.locks(), self.locks(ttl=2 * self.ttl, on_event=recorder)
+        lease = await other.lock("b").acquire()
+
+        async def enter() -> None:
+            async with locks.all("a", "b"):
+                raise AssertionError
+
+        entering = runner.start(enter)
+        await self.until_waiting(other, "b")
+        await other.break_("a")
+        await self.until(lambda: "Lost" in recorder.kinds())
+        await lease.release()
+
+        with pytest.raises(LeaseLost):
+            await entering.result()
+        await self.assert_free("b", within=0.0)
+
     # -- Law 14: closing ------------------------------------------------------------------
+
+    async def test_law_14_close_ends_an_acquire_whose_first_request_is_on_its_way(self) -> None:
+        """Nobody is handed a lease that nobody looks after."""
+        locks, backend = self.faulty()
+        backend.delay("try_acquire", 0.1)
+        asking = runner.start(locks.lock("door").acquire)
+        await self.until(lambda: backend.calls["try_acquire"])
+
+        await locks.aclose()
+
+        with pytest.raises(LocksClosed):
+            await asking.result()
+        await self.assert_free("door", within=0.0)
 
     async def test_law_14_close_tells_every_lease(self) -> None:
         """A lease outside any block is lost, and its name is free."""
@@ -147,6 +208,20 @@ class AsyncLawsOfLiving(AsyncSubject):
         await locks.aclose()
 
     # async only: begin
+    async def test_law_14_close_is_shielded_from_cancellation(self) -> None:
+        """It is cancelled when all is let go of, and not half-way."""
+        locks, backend = self.faulty()
+        await locks.lock("door").acquire()
+        backend.delay("release", 0.1)
+        closing = runner.start(locks.aclose)
+        await self.until(lambda: backend.calls["release"])
+
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing.result()
+
+        await self.assert_free("door", within=0.0)
+
     async def test_law_14_close_cancels_bodies_and_awaits_them(self) -> None:
         """A body that was inside has ended, and its name is free, when close returns."""
         locks = self.locks()
@@ -204,6 +279,18 @@ class AsyncLawsOfLiving(AsyncSubject):
         started = self.clock.now()
         assert (await other.acquire(timeout=0.4 + self.slack)).is_trusted
         assert self.clock.now() - started <= 0.4 + self.slack
+
+    async def test_law_15_min_hold_is_kept_by_a_release_that_was_not_answered(self) -> None:
+        """The release goes on in the background, and is one: the name stays closed."""
+        locks, backend = self.faulty()
+        lease = await locks.lock("job", min_hold=20.0).acquire()
+        backend.lose_request("release")
+        with pytest.raises(OutcomeUnknown):
+            await lease.release()
+
+        await self.until(lambda: backend.delivered["release"])
+
+        assert await self.locks().lock("job").try_acquire() is None
 
     @requires("lock_delay")
     async def test_law_15_lock_delay_follows_a_failure_and_no_clean_release(self) -> None:

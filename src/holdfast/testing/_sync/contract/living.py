@@ -15,10 +15,11 @@ from holdfast.errors import (
     LeaseLost,
     LocksClosed,
     NotOwner,
+    OutcomeUnknown,
     WouldDeadlock,
 )
 from holdfast.testing import threads as runner
-from holdfast.testing._sync.contract.subject import Subject, requires
+from holdfast.testing._sync.contract.subject import Recorder, Subject, requires
 
 NAMES = (
     "door",
@@ -130,7 +131,67 @@ class LawsOfLiving(Subject):
                 locks.all("a", "aa").acquire(timeout=0)
         assert [len(other.inspect(name).holders) for name in "abc"] == [0, 0, 0]
 
+    def test_law_13_a_block_frees_what_it_entered_and_nothing_else(self) -> None:
+        """It released early, and somebody else has entered by the same object since."""
+        locks = self.locks()
+        self._enter_in_turns(locks.lock("door"))
+        self._enter_in_turns(locks.all("door", "gate"))
+
+    def _enter_in_turns(self, shared: Any) -> None:
+        steps: list[str] = []
+
+        def first() -> None:
+            with shared as entered:
+                for lease in entered if isinstance(entered, tuple) else (entered,):
+                    lease.release()
+                steps.append("released")
+                self.until(lambda: "entered" in steps)
+            steps.append("left")
+
+        def second() -> None:
+            self.until(lambda: "released" in steps)
+            with shared:
+                steps.append("entered")
+                self.until(lambda: "left" in steps)
+                assert self.locks().lock("door").try_acquire() is None
+
+        for one in [runner.start(first), runner.start(second)]:
+            one.result()
+
+    def test_law_13_one_that_is_lost_on_the_way_in_keeps_none_of_the_others(self) -> None:
+        """All of them or none, also where one was broken while another was waited for."""
+        recorder = Recorder()
+        other, locks = self.locks(), self.locks(ttl=2 * self.ttl, on_event=recorder)
+        lease = other.lock("b").acquire()
+
+        def enter() -> None:
+            with locks.all("a", "b"):
+                raise AssertionError
+
+        entering = runner.start(enter)
+        self.until_waiting(other, "b")
+        other.break_("a")
+        self.until(lambda: "Lost" in recorder.kinds())
+        lease.release()
+
+        with pytest.raises(LeaseLost):
+            entering.result()
+        self.assert_free("b", within=0.0)
+
     # -- Law 14: closing ------------------------------------------------------------------
+
+    def test_law_14_close_ends_an_acquire_whose_first_request_is_on_its_way(self) -> None:
+        """Nobody is handed a lease that nobody looks after."""
+        locks, backend = self.faulty()
+        backend.delay("try_acquire", 0.1)
+        asking = runner.start(locks.lock("door").acquire)
+        self.until(lambda: backend.calls["try_acquire"])
+
+        locks.close()
+
+        with pytest.raises(LocksClosed):
+            asking.result()
+        self.assert_free("door", within=0.0)
 
     def test_law_14_close_tells_every_lease(self) -> None:
         """A lease outside any block is lost, and its name is free."""
@@ -177,6 +238,18 @@ class LawsOfLiving(Subject):
         started = self.clock.now()
         assert other.acquire(timeout=0.4 + self.slack).is_trusted
         assert self.clock.now() - started <= 0.4 + self.slack
+
+    def test_law_15_min_hold_is_kept_by_a_release_that_was_not_answered(self) -> None:
+        """The release goes on in the background, and is one: the name stays closed."""
+        locks, backend = self.faulty()
+        lease = locks.lock("job", min_hold=20.0).acquire()
+        backend.lose_request("release")
+        with pytest.raises(OutcomeUnknown):
+            lease.release()
+
+        self.until(lambda: backend.delivered["release"])
+
+        assert self.locks().lock("job").try_acquire() is None
 
     @requires("lock_delay")
     def test_law_15_lock_delay_follows_a_failure_and_no_clean_release(self) -> None:

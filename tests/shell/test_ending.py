@@ -1,0 +1,119 @@
+"""Ways of ending that are seldom taken: interrupted, unheard of, in the middle of another's."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncLocks, Claim, Grant, Held, Locks, OutcomeUnknown
+from holdfast._async.backends.memory import AsyncMemoryBackend
+from holdfast._sync.backends.memory import MemoryBackend
+from holdfast._sync.client import Client
+from holdfast.embedded.memory import MemoryStore
+from holdfast.testing import VirtualClock, VirtualTimeLoop, run_in_virtual_time
+
+
+def virtual_clock() -> VirtualClock:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    return VirtualClock(loop)
+
+
+def test_an_interrupt_in_the_middle_of_a_release_does_not_keep_the_lock(
+    monkeypatch: pytest.MonkeyPatch, eventually: Any
+) -> None:
+    """Ctrl-C, or the soft time limit of a worker: it may be released again, and is anyway."""
+    release = MemoryBackend.release
+    interrupts = [KeyboardInterrupt()]
+
+    def interrupted(*arguments: Any, **options: Any) -> bool:
+        if interrupts:
+            raise interrupts.pop()
+        return release(*arguments, **options)
+
+    monkeypatch.setattr(MemoryBackend, "release", interrupted)
+    with Locks("memory://interrupted") as locks:
+        lease = locks.lock("door").acquire()
+        with pytest.raises(KeyboardInterrupt):
+            lease.release()
+
+        eventually(lambda: not locks.lock("door").locked())
+        lease.release()
+
+
+def test_who_asks_while_another_thread_releases_gets_no_handle_on_what_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    end = Client.end
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(client: Client, hold: Any) -> None:
+        begun.set()
+        go_on.wait(10)
+        end(client, hold)
+
+    with Locks("memory://ending") as locks:
+        lock = locks.lock("door")
+        lease = lock.acquire()
+        monkeypatch.setattr(Client, "end", slow)
+        other = threading.Thread(target=lease.release)
+        other.start()
+        begun.wait(10)
+
+        again = lock.try_acquire()
+        go_on.set()
+        other.join(10)
+
+        assert again is None
+
+
+def test_a_lease_that_ran_out_and_that_nobody_has_is_no_obstacle() -> None:
+    """Whoever lost it cannot release it any more; asking anew must not tell of it for ever."""
+
+    async def main() -> None:
+        clock = virtual_clock()
+        backend = AsyncMemoryBackend(clock=clock, store=MemoryStore(clock))
+        async with AsyncLocks.from_backend(backend, clock=clock) as locks:
+            for number in range(100):
+                await locks.lock(f"door {number}", ttl=1.0, renew=False).acquire()
+            await asyncio.sleep(2.0)
+            gc.collect()
+
+            assert not locks._client._holds
+            assert not locks._client._lost
+            assert (await locks.lock("door 0").acquire()).is_trusted
+
+    run_in_virtual_time(main())
+
+
+class _BreaksTheFirst(AsyncMemoryBackend):
+    """Grants, is broken by an operator, and its answer is lost."""
+
+    asked = 0
+
+    async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+        self.asked += 1
+        answer = await super().try_acquire(claim, deadline=deadline)
+        if self.asked == 1:
+            await self.break_(claim.name, deadline=deadline)
+            raise OutcomeUnknown("the answer was lost")
+        return answer
+
+
+def test_a_claim_broken_before_it_heard_of_its_grant_is_made_anew() -> None:
+    """Its tombstone would keep it from a door where nobody is."""
+
+    async def main() -> None:
+        clock = virtual_clock()
+        backend = _BreaksTheFirst(clock=clock, store=MemoryStore(clock))
+        async with AsyncLocks.from_backend(backend, clock=clock) as locks:
+            lease = await locks.lock("door").acquire(timeout=1.0)
+
+            assert lease.is_trusted
+            assert backend.asked == 3
+
+    run_in_virtual_time(main())
