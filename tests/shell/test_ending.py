@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncLocks, Claim, Grant, Held, Locks, OutcomeUnknown
+from holdfast import (
+    AsyncLease,
+    AsyncLocks,
+    Claim,
+    Grant,
+    Held,
+    LeaseLost,
+    Locks,
+    OutcomeUnknown,
+)
 from holdfast._async.backends.memory import AsyncMemoryBackend
 from holdfast._sync.backends.memory import MemoryBackend
 from holdfast._sync.client import Client
@@ -86,6 +95,34 @@ def test_a_lease_that_ran_out_and_that_nobody_has_is_no_obstacle() -> None:
             assert not locks._client._holds
             assert not locks._client._lost
             assert (await locks.lock("door 0").acquire()).is_trusted
+
+    run_in_virtual_time(main())
+
+
+def test_a_lease_that_is_lost_before_its_block_begins_lets_no_body_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The machine slept between the grant and the body: nobody would interrupt it later."""
+
+    async def main() -> None:
+        clock = virtual_clock()
+        backend = AsyncMemoryBackend(clock=clock, store=MemoryStore(clock))
+        async with AsyncLocks.from_backend(backend, clock=clock) as locks:
+            lock = locks.lock("door", ttl=1.0, renew=False)
+            acquire = lock.acquire
+
+            async def slow() -> AsyncLease:
+                lease = await acquire()
+                await asyncio.sleep(2.0)
+                return lease
+
+            monkeypatch.setattr(lock, "acquire", slow)
+            with pytest.raises(LeaseLost):
+                async with lock:
+                    raise AssertionError
+
+            monkeypatch.undo()
+            assert (await lock.acquire()).is_trusted
 
     run_in_virtual_time(main())
 

@@ -177,10 +177,17 @@ class AsyncLease:
         return self
 
     def enter_block(self) -> None:
-        """Be the lease of a block from now on: its body is interrupted when it is lost."""
-        with self._hold.client.state:
-            self._block = runtime.Block()
-            self._hold.blocks.append(self._block)
+        """Be the lease of a block from now on: its body is interrupted when it is lost.
+
+        Raises LeaseLost if that has been told already: nobody would tell it again.
+        """
+        hold = self._hold
+        with hold.client.state:
+            if hold.lost.reason is None:
+                self._block = runtime.Block()
+                hold.blocks.append(self._block)
+                return
+        raise hold.error()
 
     async def __aexit__(
         self,

@@ -9,7 +9,13 @@ from holdfast._async.acquiring import AsyncAcquisition, Refused
 from holdfast._async.entered import AsyncEntered
 from holdfast._async.lease import AsyncLease
 from holdfast.core.naming import checked_name
-from holdfast.errors import AcquireTimeout, ConfigurationError, NotOwner, WouldDeadlock
+from holdfast.errors import (
+    AcquireTimeout,
+    ConfigurationError,
+    LeaseLost,
+    NotOwner,
+    WouldDeadlock,
+)
 from holdfast.options import UNSET, LockOptions, Unset, checked_timeout, checked_ttl
 from holdfast.runtime import aio as runtime
 
@@ -160,7 +166,11 @@ class AsyncLock:
 
     async def __aenter__(self) -> AsyncLease:
         lease = await self.acquire()
-        lease.enter_block()
+        try:
+            lease.enter_block()
+        except LeaseLost:
+            await lease.release()  # which says so too
+            raise
         self._entered.push(lease)
         return lease
 

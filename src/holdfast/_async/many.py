@@ -104,7 +104,6 @@ class AsyncAllOf:
             for lease in leases:
                 stack.push_async_exit(lease)
             for lease in leases:
-                lease.check()
                 lease.enter_block()
             self._entered.push(stack.pop_all())
         return leases

@@ -11,7 +11,13 @@ from holdfast._sync.acquiring import Acquisition, Refused
 from holdfast._sync.entered import Entered
 from holdfast._sync.lease import Lease
 from holdfast.core.naming import checked_name
-from holdfast.errors import AcquireTimeout, ConfigurationError, NotOwner, WouldDeadlock
+from holdfast.errors import (
+    AcquireTimeout,
+    ConfigurationError,
+    LeaseLost,
+    NotOwner,
+    WouldDeadlock,
+)
 from holdfast.options import UNSET, LockOptions, Unset, checked_timeout, checked_ttl
 from holdfast.runtime import threads as runtime
 
@@ -162,7 +168,11 @@ class Lock:
 
     def __enter__(self) -> Lease:
         lease = self.acquire()
-        lease.enter_block()
+        try:
+            lease.enter_block()
+        except LeaseLost:
+            lease.release()  # which says so too
+            raise
         self._entered.push(lease)
         return lease
 

@@ -106,7 +106,6 @@ class AllOf:
             for lease in leases:
                 stack.push(lease)
             for lease in leases:
-                lease.check()
                 lease.enter_block()
             self._entered.push(stack.pop_all())
         return leases
