@@ -57,11 +57,13 @@ class Sentinels:
         password: str = "",
         sentinel_password: str = "",
         count: int = 3,
+        down_after: float = 0.5,
     ) -> None:
         self.servers: list[RedisServer] = []
         self.sentinels: list[RedisServer] = []
         self._first = first
         self._count = count
+        self._down_after = down_after
         self._tls = tls
         self._password = password
         self._sentinel_password = sentinel_password
@@ -76,7 +78,10 @@ class Sentinels:
             follow = ("--replicaof", "127.0.0.1", str(master.port))
             self.servers.append(RedisServer(*quick, *follow, **security).start())
         for _ in range(self._count):
-            self.sentinels.append(_Sentinel(master, password=self._sentinel_password).start())
+            sentinel = _Sentinel(
+                master, password=self._sentinel_password, down_after=self._down_after
+            )
+            self.sentinels.append(sentinel.start())
         # The hello period of two seconds would be the longest part of the start. Put back
         # afterwards: left so short, it made a failover take half a minute.
         self.tell_sentinels("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "100", "INFO-PERIOD", "100")
@@ -179,8 +184,9 @@ class Sentinels:
 class _Sentinel(RedisServer):
     """A Sentinel; it writes its own configuration file."""
 
-    def __init__(self, watched: RedisServer, *, password: str) -> None:
+    def __init__(self, watched: RedisServer, *, password: str, down_after: float) -> None:
         super().__init__(tls=watched.tls, password=password)
+        self._down_after = down_after
         self._watched = watched
 
     def command(self) -> list[str]:
@@ -190,7 +196,7 @@ class _Sentinel(RedisServer):
             path.write_text(
                 f"dir {self.directory}\n"
                 f"sentinel monitor {SERVICE} 127.0.0.1 {watched.port} 2\n"
-                f"sentinel down-after-milliseconds {SERVICE} 500\n"
+                f"sentinel down-after-milliseconds {SERVICE} {self._down_after * 1000:.0f}\n"
                 f"sentinel failover-timeout {SERVICE} 2000\n"
                 f"sentinel parallel-syncs {SERVICE} 2\n"
                 + (f"sentinel auth-pass {SERVICE} {watched.password}\n" if watched.password else "")
@@ -251,10 +257,9 @@ class ClusterServers:
         """Return once all nodes agree that all is well, and replicas follow their masters."""
 
         def is_whole() -> bool:
-            masters = self.masters()
-            return len(masters) == 3 and all(
-                "cluster_state:ok" in self.ask(one, "CLUSTER", "INFO")
-                and len(self._roles(one)) == NODES
+            masters, roles = self.masters(), self._roles(self.servers[0])
+            return (len(masters), len(roles)) == (3, NODES) and all(
+                "cluster_state:ok" in self.ask(one, "CLUSTER", "INFO") and self._roles(one) == roles
                 for one in self.servers
             )
 
@@ -390,7 +395,8 @@ def slot_of(name: str, *, namespace: str = "holdfast") -> int:
 @cache
 def shared_sentinels() -> Sentinels:
     """Return servers that all tests of this run share; each uses its own namespace."""
-    return Sentinels().start()
+    # None of them ends the master; a short patience would replace it when it is slow once.
+    return Sentinels(down_after=20.0).start()
 
 
 @cache

@@ -322,7 +322,7 @@ def slow_each_time(scripted: Scripted):
     """
     scripted.ask("CONFIG", "SET", "slowlog-log-slower-than", 1000, "slowlog-max-len", 50_000)
 
-    def measured(act, *, calls: int) -> set[tuple[bytes, ...]]:
+    def measured(act, *, calls: int, is_dear=lambda: False) -> set[tuple[bytes, ...]]:
         found: set[tuple[bytes, ...]] | None = None
         for _ in range(RUNS):
             scripted.ask("DEL", *(scripted.key(one) for one in verbs.KEYS))
@@ -333,7 +333,7 @@ def slow_each_time(scripted: Scripted):
             commands = [tuple(one[3]) for one in scripted.ask("SLOWLOG", "GET", -1)]
             slow = {one for one in commands if one[0] == b"EVALSHA"}
             found = slow if found is None else found & slow
-            if not found:
+            if not found and not is_dear():
                 break
         return found or set()
 
@@ -373,9 +373,13 @@ def test_no_script_walks_the_line(scripted: Scripted, slow_each_time) -> None:
         scripted.inspect()
         scripted.break_()
 
-    assert slow_each_time(every_verb, calls=1 + 10_000 + 2 + 20 * 3 + 200 + 3) == set()
-    cheapest = [min(one) for one in zip(*costs, strict=True)]
-    assert cheapest[-1] < 1.5 * cheapest[0], cheapest
+    def is_dear() -> bool:
+        first, *_, last = (min(one) for one in zip(*costs, strict=True))
+        return last >= 1.5 * first
+
+    calls = 1 + 10_000 + 2 + 20 * 3 + 200 + 3
+    assert slow_each_time(every_verb, calls=calls, is_dear=is_dear) == set()
+    assert not is_dear(), costs
 
 
 def test_a_thousand_readers_are_let_in_by_turns(scripted: Scripted, slow_each_time) -> None:

@@ -89,11 +89,12 @@ def test_a_failover_that_takes_longer_than_a_lease_lives(findings, setting, clus
     assert "31 s" in found.remedy
 
 
-def test_a_node_that_does_not_answer_hides_nothing_of_the_others(findings, cluster):
+def test_a_node_that_does_not_answer_hides_nothing_of_the_others(findings, setting, cluster):
+    setting(cluster.servers, "cluster-node-timeout", "15000")  # it is not replaced meanwhile
     [silent, *others] = cluster.masters()
     silent.pause()
     try:
-        found = findings("server", request_timeout=0.2)
+        found = findings("server", request_timeout=0.7)
     finally:
         silent.resume()
 

@@ -78,7 +78,7 @@ def test_a_sentinel_that_does_not_answer_is_named(findings):
     silent = servers.sentinels[1]
     silent.pause()
     try:
-        [found, _] = findings(servers, "sentinels", request_timeout=0.6)
+        [found, _] = findings(servers, "sentinels", request_timeout=1.6)
     finally:
         silent.resume()
 

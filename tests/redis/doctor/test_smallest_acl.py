@@ -35,7 +35,7 @@ def test_it_is_the_one_on_the_page():
 def test_everything_works_with_it(flavour, user, eventually):
     """Every primitive and every verb, by a user who may nothing else."""
     url = user(*SMALLEST)
-    locks, other = flavour.locks(url, ttl=0.6), flavour.locks(url, ttl=0.6)
+    locks, other = flavour.locks(url), flavour.locks(url)
 
     lock = locks.lock("door", lock_delay=0.01, min_hold=0.01)
     lease = lock.acquire()

@@ -6,8 +6,8 @@ import pytest
 
 from holdfast import LeaseLost, OutcomeUnknown, StaleToken
 
-SLACK = 0.5
-"""How much later than it must, a thing may be told on a busy machine."""
+SLACK = 1.0
+"""As much later a thing may be told on a busy machine; less than until the next heartbeat."""
 
 
 def test_a_frozen_holder_is_told_before_its_next_call_returns(
@@ -62,8 +62,9 @@ def test_a_frozen_server_costs_the_lease_and_leaves_nothing_behind(
         eventually(lambda one=one: one._client.errands.are_done)
     assert line("window") == ([], 0)
     assert line("door") == ([], 0)
-    assert hurried.lock("window").acquire(timeout=0).token > 0
-    assert hurried.lock("door").acquire(timeout=0).token > lease.token
+    patient = flavour.locks(server.url)
+    assert patient.lock("window").acquire(timeout=0).token > 0
+    assert patient.lock("door").acquire(timeout=0).token > lease.token
 
 
 def test_a_short_freeze_of_the_server_costs_nothing(flavour, server, diary, eventually):
@@ -71,7 +72,7 @@ def test_a_short_freeze_of_the_server_costs_nothing(flavour, server, diary, even
     locks = flavour.locks(server.url, ttl=1.5, request_timeout=0.2, on_event=diary)
     lock = locks.lock("door")
     lease = lock.acquire()
-    waiting = flavour.locks(server.url, request_timeout=0.2).lock("door")
+    waiting = flavour.locks(server.url).lock("door")
     waiter = flavour.start(waiting.acquire, timeout=20)
     eventually(lambda: locks.inspect("door").line)
 

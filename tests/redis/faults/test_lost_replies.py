@@ -16,7 +16,7 @@ TTL = 60.0
 
 @pytest.fixture
 def locks(flavour, proxy, diary):
-    return flavour.locks(proxy.url, ttl=TTL, request_timeout=0.25, on_event=diary)
+    return flavour.locks(proxy.url, ttl=TTL, request_timeout=0.5, on_event=diary)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_when_no_acquire_is_answered_nothing_is_left_behind(locks, proxy, line):
     proxy.lose_reply_to(ACQUIRE, times=9)
 
     with pytest.raises(BackendUnavailable, match="withdrawn"):
-        locks.lock("door").acquire(timeout=1)
+        locks.lock("door").acquire(timeout=5)
 
     assert line("door") == ([], 0)
 
@@ -131,11 +131,11 @@ def test_a_reply_lost_on_renew_puts_the_lease_at_risk_and_no_more(
 
 def test_renewals_that_are_never_answered_extend_nothing(flavour, server, proxy, diary, line):
     """The server has renewed each of them, but the holder cannot know, and stops in time."""
-    locks = flavour.locks(proxy.url, ttl=0.6, request_timeout=0.1, on_event=diary)
+    locks = flavour.locks(proxy.url, ttl=1.2, request_timeout=0.2, on_event=diary)
+    proxy.lose_reply_to(RENEW, times=99)
     lock = locks.lock("door")
     lease = lock.acquire()
     until = lease._hold.until
-    proxy.lose_reply_to(RENEW, times=99)
 
     assert lease.lost.wait(5)
 
@@ -184,7 +184,7 @@ def test_an_acquire_that_comes_after_its_withdrawal_is_refused(
     """Law 6: both requests were held on their way; nothing is left behind when they come."""
     proxy.hold_requests(ACQUIRE, times=9)
     with pytest.raises(BackendUnavailable, match="withdrawn"):
-        locks.lock("door").acquire(timeout=1)
+        locks.lock("door").acquire(timeout=5)
 
     before = scripts_run()
     proxy.let_through()

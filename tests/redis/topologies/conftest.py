@@ -14,7 +14,7 @@ import pytest
 from redis_servers import RedisServer
 from redis_topologies import ClusterServers, Sentinels, shared_cluster, shared_sentinels
 
-from holdfast import AsyncLocks, Locks
+from holdfast import AsyncLocks, LockError, Locks
 from holdfast.model import Event, Renewed
 
 
@@ -75,7 +75,10 @@ class Driver:
 
     def is_at(self, server: RedisServer) -> bool:
         """Tell whether what it is asked for now goes to this server."""
-        probe = self.acquire(os.urandom(8).hex(), ttl=2.0, renew=False)
+        try:
+            probe = self.acquire(os.urandom(8).hex(), ttl=2.0, renew=False)
+        except LockError:
+            return False  # it has yet to find it
         with server.client() as client:
             return bool(client.exists(f"{self.namespace}:{{{probe.name}}}:door"))
 

@@ -25,7 +25,7 @@ def test_a_lock_that_no_replica_confirms_is_given_back(servers, drivers):
     try:
         for one, lease in zip(before, leases, strict=True):
             with pytest.raises(BackendUnavailable):
-                one.acquire(f"door {one.flavour}", timeout=1)
+                one.acquire(f"door {one.flavour}", timeout=3)
             # Renewals that no replica confirmed extend nothing.
             assert one.is_lost(lease, within=2.0)
             with pytest.raises(LeaseLost):
@@ -39,7 +39,7 @@ def test_a_lock_that_no_replica_confirms_is_given_back(servers, drivers):
 
 def test_a_lock_that_a_replica_confirms_is_renewed_and_waited_for(cluster, drivers):
     """The line moves as ever."""
-    options = {"durability": "replica", "ttl": 0.6}
+    options = {"durability": "replica", "ttl": 1.5}
     for one, other in zip(drivers(cluster.url, **options), drivers(cluster.url), strict=True):
         lease = one.acquire("door")
         waiting = other.begin_acquire("door")

@@ -131,7 +131,9 @@ class RedisBackend(Backend):
         if pushed is not None and self._may_be_pushed(claim):
             assert pushed.token is not None  # noqa: S101 - or it was not granted
             window = Window(pushed.asked_at, WINDOW)
-            if self._clock.now() < trusted_until(sent_at=window.since, ttl=window.seconds):
+            # By a short ttl it is trusted no longer than that. Then it asks, and keeps its turn.
+            span = min(claim.ttl, window.seconds)
+            if self._clock.now() < trusted_until(sent_at=window.since, ttl=span):
                 return Grant(claim, pushed.token, claim.ttl, window)
         asked_at = self._clock.now()
         inbox = self._inbox.name if claim.queues else ""

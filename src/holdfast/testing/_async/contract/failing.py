@@ -255,16 +255,17 @@ class AsyncLawsOfFailing(AsyncSubject):
     async def test_law_07_a_lease_is_renewed_while_its_holder_lives(self) -> None:
         """Held for several ttls, never lost, never at risk."""
         recorder = Recorder()
-        locks = self.locks(on_event=recorder, ttl=2 * self.ttl)
+        locks = self.locks(on_event=recorder, ttl=3 * self.ttl)
         async with locks.lock("door") as lease:
-            await self.pass_time(self.ttl * 2.5)
+            await self.pass_time(self.ttl * 4.5)
             assert lease.is_trusted
             # Not for long, at least: a machine may stand still just before we look.
             await self.until(lambda: not lease.is_at_risk, within=self.ttl / 2)
             assert await self.locks().lock("door").try_acquire() is None
 
-        assert recorder.kinds().count("Renewed") >= 2
-        assert recorder.kinds()[-1] == "Released"
+        assert recorder.kinds().count("Renewed") >= 3
+        assert "Released" in recorder.kinds()
+        assert "Lost" not in recorder.kinds()
 
     # async only: begin
     async def test_law_07_the_body_of_a_lost_lease_is_cancelled(self) -> None:
@@ -286,15 +287,16 @@ class AsyncLawsOfFailing(AsyncSubject):
 
     async def test_law_07_a_foreign_cancellation_stays_one(self) -> None:
         """Who cancels the task for another reason sees a CancelledError."""
-        locks, backend = self.faulty()
+        locks = self.locks()
+        inside = []
 
         async def body() -> None:
             async with locks.lock("door"):
+                inside.append(True)
                 await asyncio.sleep(1000)
 
         running = runner.start(body)
-        await self.until(lambda: backend.calls["try_acquire"])
-        await self.pass_time(0.01)
+        await self.until(lambda: inside)
         running.cancel()
 
         with pytest.raises(asyncio.CancelledError):

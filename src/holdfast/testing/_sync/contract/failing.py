@@ -219,16 +219,17 @@ class LawsOfFailing(Subject):
     def test_law_07_a_lease_is_renewed_while_its_holder_lives(self) -> None:
         """Held for several ttls, never lost, never at risk."""
         recorder = Recorder()
-        locks = self.locks(on_event=recorder, ttl=2 * self.ttl)
+        locks = self.locks(on_event=recorder, ttl=3 * self.ttl)
         with locks.lock("door") as lease:
-            self.pass_time(self.ttl * 2.5)
+            self.pass_time(self.ttl * 4.5)
             assert lease.is_trusted
             # Not for long, at least: a machine may stand still just before we look.
             self.until(lambda: not lease.is_at_risk, within=self.ttl / 2)
             assert self.locks().lock("door").try_acquire() is None
 
-        assert recorder.kinds().count("Renewed") >= 2
-        assert recorder.kinds()[-1] == "Released"
+        assert recorder.kinds().count("Renewed") >= 3
+        assert "Released" in recorder.kinds()
+        assert "Lost" not in recorder.kinds()
 
     # -- Law 8: acquire ends in time ---------------------------------------------------------
 

@@ -212,16 +212,15 @@ class LawsOfLiving(Subject):
 
     def test_law_15_max_hold_ends_a_lease(self) -> None:
         """Renewed or not, at the cap it is lost with that reason."""
-        locks = self.locks(ttl=1.5 * self.ttl)
+        locks, started = self.locks(ttl=3 * self.ttl), self.clock.now()
         lease = locks.lock("door", max_hold=self.ttl * 1.5).acquire()
-        started = self.clock.now()
 
         assert lease.lost.wait(self.ttl * 1.5 + self.slack)
 
         assert lease.lost.reason == "max_hold"
-        assert self.clock.now() - started >= self.ttl * 1.5 - 0.05
+        assert self.clock.now() - started >= self.ttl * 1.5 - 0.001  # rounding
         # Renewal has stopped, so the name is free within a ttl.
-        self.assert_free("door", within=1.5 * self.ttl + self.late + self.slack)
+        self.assert_free("door", within=3 * self.ttl + self.late + self.slack)
         assert self.locks().lock("door").try_acquire() is not None
 
     def test_law_15_min_hold_keeps_a_name_closed(self) -> None:
