@@ -117,6 +117,28 @@ def test_a_backend_that_answers_too_few_renewals_does_not_end_the_background(
     run_in_virtual_time(main())
 
 
+def test_a_machine_without_a_thread_to_spare_costs_a_renewal_and_not_the_background(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        locks, _ = virtual(ttl=9.0)
+        lease = await locks.lock("door").acquire()
+
+        def refuse(*_: Any, **__: Any) -> None:
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr("holdfast.runtime.aio.spawn", refuse)
+        await asyncio.sleep(4.0)
+        assert lease.is_at_risk
+        monkeypatch.undo()
+        await asyncio.sleep(20.0)
+
+        assert lease.is_trusted
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+
+
 def test_a_lease_whose_lock_is_kept_is_not_abandoned() -> None:
     """`lock.release()` can still end it."""
 

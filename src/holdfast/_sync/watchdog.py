@@ -214,9 +214,16 @@ class Watchdog:
                 hold.is_renewing = True
                 hold.plan()
             self._renewing = {one for one in self._renewing if one.is_alive()}
-            if due:
-                renew = partial(self._renew, due, sent_at=now)
-                self._renewing.add(runtime.spawn(renew, name="holdfast-renewal"))
+        if not due:
+            return
+        try:
+            renewal = runtime.spawn(partial(self._renew, due, sent_at=now), name="holdfast-renewal")
+        except RuntimeError as error:
+            # No thread is to be had just now: as if the store had not answered.
+            self._client.logger.warning("leases could not be renewed: %s", error)
+            self._answered([(hold, Renewal.UNKNOWN) for hold in due], sent_at=now)
+        else:
+            self._renewing.add(renewal)
 
     def _renew(self, due: list[Hold], *, sent_at: float) -> None:
         client = self._client
@@ -235,6 +242,10 @@ class Watchdog:
             # A defect of the backend's, and of one lease perhaps: the others must live on.
             client.logger.exception("the backend failed in a renewal")
             outcomes = unknown
+        self._answered(outcomes, sent_at=sent_at)
+
+    def _answered(self, outcomes: list[tuple[Hold, Renewal]], *, sent_at: float) -> None:
+        client = self._client
         now = client.clock.now()
         for hold, outcome in outcomes:
             hold.is_renewing = False
@@ -243,7 +254,7 @@ class Watchdog:
             if not hold.is_over:
                 self.apply(hold, outcome, until=until, sent_at=start, now=now)
         with client.state:
-            self._run_before(min(hold.looked_at for hold in due))
+            self._run_before(min(hold.looked_at for hold, _ in outcomes))
 
     def _abandon(self, hold: Hold) -> None:
         with self._client.state:
