@@ -7,11 +7,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from test_scripts import Scripted, claim
+from test_scripts import NAME, Scripted, claim
 
 from holdfast._sync.backends.redis import RedisBackend
 from holdfast.core.door import WINDOW
 from holdfast.core.trust import trusted_until
+from holdfast.errors import OutcomeUnknown
 from holdfast.model import Claim, Grant
 from holdfast.scripts import redis_script
 from holdfast.testing import ManualClock
@@ -55,6 +56,7 @@ class InsteadOfWire:
 
     def __init__(self, store: Shelved) -> None:
         self._store = store
+        self.is_cut = False
 
     def ask(self, request: bytes, *, deadline: float) -> Reply:
         [reply] = self.ask_all([request], deadline=deadline)
@@ -62,25 +64,29 @@ class InsteadOfWire:
 
     def ask_all(self, requests: list[bytes], *, deadline: float) -> list[Reply]:
         del deadline
+        if self.is_cut:
+            raise OutcomeUnknown("cut")
         self._store.asked += len(requests)
         sha = requests[0].split(b"\r\n", 5)[4]
         verb = next(one for one in verbs.VERBS if redis_script(one).sha == sha)
         return self._store.run_all(verb, requests)
 
 
-class Client:
+class Waiter:
     """One claim after the other, by the shipped backend and inbox."""
 
-    def __init__(self, store: Shelved, number: int) -> None:
+    def __init__(self, store: Shelved, number: int, *, client: str = "") -> None:
         self.store = store
         self.number = number
+        self.client = client or f"client{number}"
         self.made = 0
         self.renew_claim()
 
     def renew_claim(self) -> None:
         self.made += 1
-        self.claim: Claim = claim(1000 * self.number + self.made, client=f"client{self.number}")
+        self.claim: Claim = claim(1000 * self.number + self.made, client=self.client)
         self.waits = False
+        self.answered_at = -1
         self.grant: Grant | None = None
         self.until = 0.0
 
@@ -93,11 +99,14 @@ class Client:
         before = self.store.asked
         answer = self.store.backend.try_acquire(self.claim, deadline=now + 1)
         self.waits = not isinstance(answer, Grant)
+        is_pushed = self.store.asked == before
+        if not is_pushed:
+            self.answered_at = self.store.asked
         if isinstance(answer, Grant):
             since = now if answer.window is None else answer.window.since
             span = answer.ttl if answer.window is None else answer.window.seconds
             self.grant, self.until = answer, trusted_until(sent_at=since, ttl=span)
-        return self.store.asked == before
+        return is_pushed
 
     def renew(self) -> None:
         assert self.grant is not None
@@ -121,28 +130,42 @@ def store():
 
 
 class Walk:
-    """Clients that ask, hold, freeze and come back, and a shelf of messages on their way."""
+    """Claims that ask, hold, freeze and come back, and a shelf of messages on their way.
+
+    They are of two clients, so that a client whose claim has gone still waits with another.
+    """
 
     def __init__(self, store: Shelved, chance: random.Random) -> None:
         self.store = store
         self.chance = chance
-        self.clients = [Client(store, number) for number in range(1, 5)]
+        self.waiters = [Waiter(store, n, client=f"client{n % 2}") for n in range(1, 7)]
         self.shelf: list[bytes] = []
+        self.broken: dict[int | None, int] = {}
         self.counts: Counter[str] = Counter()
 
     def step(self) -> None:
-        steps = (self.act, self.deliver, self.let_time_pass)
-        self.chance.choices(steps, weights=(6, 5, 2))[0]()
+        steps = (self.act, self.deliver, self.let_time_pass, self.break_)
+        self.chance.choices(steps, weights=(60, 50, 20, 5))[0]()
         self.shelf += self.store.messages()
 
     def act(self) -> None:
-        one, now = self.chance.choice(self.clients), self.store.clock.now()
+        one, now = self.chance.choice(self.waiters), self.store.clock.now()
         if one.trusts(now):
             self.chance.choice((one.release, one.release, one.renew))()
         elif one.grant is not None:
             one.renew_claim()  # its time is over: the holder was told
         elif not one.waits or self.chance.random() < 0.8:  # else it is frozen
-            self.counts["pushed"] += one.ask() and one.grant is not None
+            self.ask(one)
+
+    def ask(self, one: Waiter) -> None:
+        if not one.ask() or one.grant is None:
+            return
+        self.counts["pushed"] += 1
+        if one.grant.token in self.broken:
+            # Law 2: a holder that was broken may run on until it asks, and one that has asked
+            # since is not a holder.
+            assert one.answered_at <= self.broken[one.grant.token]
+            one.renew_claim()
 
     def deliver(self) -> None:
         if self.shelf:
@@ -154,6 +177,14 @@ class Walk:
     def let_time_pass(self) -> None:
         self.store.pass_time(self.chance.choice((0.01, 0.1, 0.1, 0.5, 1.0, 2.6, 4.0)))
 
+    def break_(self) -> None:
+        now = self.store.clock.now()
+        for holder in self.store.backend.break_(NAME, deadline=now + 1):
+            self.broken[holder.token] = self.store.asked
+        for one in self.waiters:
+            if one.grant is not None and one.grant.token in self.broken:
+                one.renew_claim()
+
     def inside(self) -> dict[bytes, float]:
         ends = self.store.ask("ZRANGE", self.store.key("ends"), 0, -1, "WITHSCORES") or []
         found = {one[0]: float(one[1]) for one in ends}
@@ -163,7 +194,7 @@ class Walk:
 
     def check(self) -> None:
         now = self.store.clock.now()
-        trusting = [one for one in self.clients if one.trusts(now)]
+        trusting = [one for one in self.waiters if one.trusts(now)]
         self.counts["held"] += len(trusting)
         assert len(trusting) <= 1
         for one in trusting:
@@ -174,8 +205,8 @@ class Walk:
 def test_who_trusts_a_message_is_inside(seed: int, store: Shelved) -> None:
     """Whoever trusts one holds the place, and no two of them trust.
 
-    Clients freeze past their windows, are turned away and come back; messages come late,
-    twice, and in any order.
+    Clients freeze past their windows, are turned away and come back; operators break what
+    is held or was only admitted; messages come late, twice, and in any order.
     """
     walk = Walk(store, random.Random(seed))  # noqa: S311
 
@@ -189,7 +220,7 @@ def test_who_trusts_a_message_is_inside(seed: int, store: Shelved) -> None:
 
 def test_a_message_of_an_earlier_admission_is_not_trusted(store: Shelved) -> None:
     """Admitted, frozen past the window, turned away, back in line: the old ring comes then."""
-    holder, waiter = Client(store, 1), Client(store, 2)
+    holder, waiter = Waiter(store, 1), Waiter(store, 2)
     holder.ask()
     waiter.ask()
     holder.release()
@@ -205,21 +236,81 @@ def test_a_message_of_an_earlier_admission_is_not_trusted(store: Shelved) -> Non
     assert waiter.grant is None
 
 
-def test_a_message_is_not_trusted_past_the_window_of_the_last_question(store: Shelved) -> None:
-    """Who waited for long asks again: nobody says how old the message is."""
-    holder, waiter = Client(store, 1), Client(store, 2)
+def test_a_message_of_an_admission_that_was_broken_is_not_trusted(store: Shelved) -> None:
+    """Admitted, broken, back in line while others of its client wait: the old ring comes then."""
+    holder, *waiters = (Waiter(store, n, client="one") for n in range(1, 5))
+    for one in (holder, *waiters):
+        one.ask()
+    holder.release()
+    [old] = store.messages()
+    store.backend.break_(NAME, deadline=store.clock.now() + 1)
+    waiters[0].ask()
+
+    store.backend._inbox._hear(old)
+    waiters[0].ask()
+
+    assert waiters[0].grant is None
+
+
+def pushed(store: Shelved, *, after: float, **options: Any) -> Waiter:
+    """Return one who waits, and is told after so long that it was admitted."""
+    holder, waiter = Waiter(store, 1), Waiter(store, 2)
+    waiter.claim = claim(7, client="client2", **options)
     holder.ask()
     waiter.ask()
-    store.pass_time(WINDOW)
+    store.pass_time(after)
     holder.release()
     [message] = store.messages()
-
     store.backend._inbox._hear(message)
+    return waiter
+
+
+@pytest.mark.parametrize("ttl", [10.0, 1.0], ids="ttl {}".format)
+@pytest.mark.parametrize("part", [0.55, 0.95, 1.05], ids="{} of it".format)
+def test_a_message_near_the_end_of_its_window_is_asked_about(
+    store: Shelved, ttl: float, part: float
+) -> None:
+    """What little is left would not do for the renewal that must come first.
+
+    A ttl that is shorter than the window is all that the message is good for.
+    """
+    waiter = pushed(store, after=part * min(ttl, WINDOW), ttl=ttl)
+
     was_pushed = waiter.ask()
 
     assert not was_pushed
     assert waiter.grant is not None
     assert waiter.grant.window is None
+
+
+@pytest.mark.parametrize("ttl", [10.0, 1.0], ids="ttl {}".format)
+def test_a_message_that_comes_soon_is_enough(store: Shelved, ttl: float) -> None:
+    """And it is trusted no longer than a ttl, if that is shorter than the window."""
+    waiter = pushed(store, after=0.45 * min(ttl, WINDOW), ttl=ttl)
+
+    was_pushed = waiter.ask()
+
+    assert was_pushed
+    assert waiter.grant is not None
+    assert waiter.grant.window is not None
+    assert waiter.grant.window.seconds == min(ttl, WINDOW)
+
+
+def test_a_question_that_is_not_answered_leaves_the_claim_where_it_was(store: Shelved) -> None:
+    """Its inbox goes on to hear for it, until the store has said otherwise."""
+    waiter = pushed(store, after=0.9 * WINDOW)
+    inbox, wire = store.backend._inbox, store.backend._wire
+
+    wire.is_cut = True  # type: ignore[union-attr]
+    with pytest.raises(OutcomeUnknown):
+        waiter.ask()
+    is_heard_for = waiter.claim.id in inbox._waiting
+    wire.is_cut = False  # type: ignore[union-attr]
+    waiter.ask()
+
+    assert is_heard_for
+    assert waiter.grant is not None
+    assert waiter.claim.id not in inbox._waiting
 
 
 @pytest.mark.parametrize(
@@ -228,14 +319,8 @@ def test_a_message_is_not_trusted_past_the_window_of_the_last_question(store: Sh
     ids=lambda one: next(iter(one)),
 )
 def test_where_more_hangs_on_a_grant_it_is_asked_for(store: Shelved, more: dict[str, Any]) -> None:
-    holder, waiter = Client(store, 1), Client(store, 2)
-    waiter.claim = claim(7, client="client2", **more)
-    holder.ask()
-    waiter.ask()
-    holder.release()
-    [message] = store.messages()
+    waiter = pushed(store, after=0.1, **more)
 
-    store.backend._inbox._hear(message)
     was_pushed = waiter.ask()
 
     assert not was_pushed

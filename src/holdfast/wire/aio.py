@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 
+SILENCE = 0.2
+"""A link that was silent for less is not taken for cut: no packet that got lost is sent again
+sooner (Linux's least retransmission timeout), and a request may be given less time than a
+round trip takes. Then only that request fails; the others on the link have time left."""
+
+
 class Pending:
     """A request that was sent, or will be in this turn of the loop."""
 
@@ -164,14 +170,19 @@ class Link(asyncio.Protocol):
         waited_for = [one for one in late if not one.reply.done()]
         for one in waited_for:
             one.reply.set_exception(self._unanswered(TimeoutError("no answer in time")))
-        if any(one.sent_at and one.sent_at >= self._heard_at for one in late):
-            # Not a byte since it was sent: the way is cut, and would stay so for as long as
-            # the kernel repeats its packets. A new connection may find another way.
-            self._lose(TimeoutError("no answer in time"))
-            return
-        following = min((one.deadline for one in self._pending if one.deadline > now), default=None)
-        if following is not None:
-            self._set_timer(following)
+        moments = [one.deadline for one in self._pending if one.deadline > now]
+        # Those who are late keep their places, so the first of them tells how long it lasts.
+        unheard = (one.sent_at for one in late if one.sent_at and one.sent_at >= self._heard_at)
+        silent_since = next(unheard, None)
+        if silent_since is not None:
+            if now >= silent_since + SILENCE:
+                # Not a byte since it was sent: the way is cut, and would stay so for as long
+                # as the kernel repeats its packets. A new connection may find another way.
+                self._lose(TimeoutError("no answer in time"))
+                return
+            moments.append(silent_since + SILENCE)
+        if moments:
+            self._set_timer(min(moments))
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -223,7 +234,7 @@ class Wire:
         return await link.send(request, deadline=self._loop_time(deadline))
 
     async def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
-        """Return the replies to several commands, sent together; OutcomeUnknown for the lost."""
+        """Return the replies to several commands, sent together; an error for each that is lost."""
         link = await self._connected(deadline)
         moment = self._loop_time(deadline)
         replies = [link.send(one, deadline=moment) for one in requests]
@@ -309,7 +320,12 @@ class Wire:
         """Return an ear on the channel, once the server has confirmed it."""
         link = await self._connected(deadline)
         link.ears[channel] = hear
-        reply = await link.send(packed(b"SUBSCRIBE", channel), deadline=self._loop_time(deadline))
+        request = packed(b"SUBSCRIBE", channel)
+        try:
+            reply = await link.send(request, deadline=self._loop_time(deadline))
+        except LockError:
+            link.unsubscribe(channel)  # it may come true, and nobody would hear it
+            raise
         if isinstance(reply, Refusal):
             del link.ears[channel]
             raise refusals.refused(reply, where=self.where)

@@ -66,7 +66,10 @@ class Parser:
 
     def next(self) -> Reply | Push:
         """Return the next reply, or MORE and keep what is there of it."""
-        found = _parse(self._buffer, self._at)
+        try:
+            found = _parse(self._buffer, self._at)
+        except ValueError as error:  # something else stands where a number should
+            raise NotRedis(self._buffer[self._at : self._at + 40]) from error
         if found is None:
             return MORE
         value, self._at = found

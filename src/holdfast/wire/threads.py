@@ -185,10 +185,7 @@ class Wire:
         try:
             link.send(request, deadline=deadline)
             reply = link.receive(deadline=deadline)
-        except NotRedis as error:
-            link.close()
-            raise refusals.not_redis(where=self.where) from error
-        except OSError as error:
+        except (OSError, NotRedis) as error:
             link.close()
             raise self._unanswered(error) from error
         except BaseException:
@@ -199,13 +196,13 @@ class Wire:
         return reply
 
     def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
-        """Return the replies to several commands, sent together; OutcomeUnknown for the lost."""
+        """Return the replies to several commands, sent together; an error for each that is lost."""
         link = self._take(deadline)
         replies: list[Reply] = []
         try:
             link.send(b"".join(requests), deadline=deadline)
             replies.extend(link.receive(deadline=deadline) for _ in requests)
-        except OSError as error:
+        except (OSError, NotRedis) as error:
             link.close()
             unknown = self._unanswered(error)
             return replies + [unknown] * (len(requests) - len(replies))
@@ -216,8 +213,10 @@ class Wire:
         self._put_back(link)
         return replies
 
-    def _unanswered(self, error: BaseException) -> OutcomeUnknown:
-        unknown = OutcomeUnknown(f"{self.where} did not answer: {error}")
+    def _unanswered(self, error: BaseException) -> LockError:
+        unknown: LockError = OutcomeUnknown(f"{self.where} did not answer: {error}")
+        if isinstance(error, NotRedis):
+            unknown = refusals.not_redis(where=self.where)
         unknown.__cause__ = error
         return unknown
 
@@ -297,6 +296,9 @@ class Wire:
         except OSError as error:
             link.close()
             raise refusals.unreachable(error, where=self.where) from error
+        except NotRedis as error:
+            link.close()
+            raise self._unanswered(error) from error
         if isinstance(reply, Refusal):
             link.close()
             raise refusals.refused(reply, where=self.where)

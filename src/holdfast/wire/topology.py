@@ -29,6 +29,9 @@ SLOT_MAP = packed(b"CLUSTER", b"SLOTS")
 PASSING = frozenset({"CLUSTERDOWN", "TRYAGAIN", "LOADING", "MASTERDOWN", "READONLY"})
 """Refusals that pass: a failover, a slot on its way to another node, a node that starts."""
 
+TOGETHER = 500
+"""As many requests go to a server in one write."""
+
 HOPS = 8
 """As often a request follows at once where it is pointed to; after that it pauses."""
 
@@ -227,6 +230,17 @@ def by_node(errands: Iterable[Errand], slots: SlotMap | None) -> dict[Address | 
             node = next(iter(slots.masters), None) if one.slot is None else slots.owners[one.slot]
         groups.setdefault(node, []).append(one)
     return groups
+
+
+def batches(
+    errands: Iterable[Errand], slots: SlotMap | None
+) -> list[tuple[Address | None, list[Errand]]]:
+    """Return the errands of each node, as many at a time as go in one write."""
+    return [
+        (node, group[i : i + TOGETHER])
+        for node, group in by_node(errands, slots).items()
+        for i in range(0, len(group), TOGETHER)
+    ]
 
 
 def learn(errands: Iterable[Errand], slots: SlotMap) -> None:

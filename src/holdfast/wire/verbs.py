@@ -165,12 +165,14 @@ def client_key(client: str) -> str:
 class Place:
     """Where a claim stands that was not granted.
 
-    `epoch` is its client's: another epoch later says that the place is lost. `ends_in` is
-    when the first of those inside would end by itself.
+    `epoch` is its client's: another epoch later says that the place is lost. `last_token` is
+    the last that was given for the name. `ends_in` is when the first of those inside would
+    end by itself.
     """
 
     number: int | None
     epoch: int
+    last_token: int
     ends_in: float | None
     holders: tuple[Holder, ...]
 
@@ -189,21 +191,20 @@ class Ring:
     """A message that a claim was admitted; see door.lua."""
 
     claim: str
-    epoch: int
     token: int
 
 
 def ring(message: bytes) -> Ring:
     """Read the message that rings a claim."""
-    claim, epoch, token = message.split(b" ")
-    return Ring(claim.decode(), int(epoch), int(token))
+    claim, token = message.split(b" ")
+    return Ring(claim.decode(), int(token))
 
 
 def place(reply: list[Any]) -> Place:
     """Read the answer to an acquire that was not granted."""
-    now, number, epoch, _, *inside = reply
+    now, number, epoch, token, *inside = reply
     ends = [(int(end) - now) / SECOND for end in inside[::2]]
-    return Place(number or None, epoch, min(ends, default=None), holders(inside, now))
+    return Place(number or None, epoch, token, min(ends, default=None), holders(inside, now))
 
 
 def holders(inside: list[Any], now: int) -> tuple[Holder, ...]:

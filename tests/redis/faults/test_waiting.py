@@ -150,6 +150,23 @@ def test_an_inbox_that_is_lost_is_opened_again(flavour, server, eventually):
     client.close()
 
 
+def test_a_message_that_cannot_be_read_ends_no_inbox(flavour, server, eventually):
+    """Somebody else publishes to it: it opens again under another name, and hears."""
+    locks = flavour.locks(server.url)
+    lock = locks.lock("door")
+    lease = lock.acquire()
+    waiter = flavour.start(flavour.locks(server.url).lock("door").acquire, timeout=20)
+    with server.client() as client:
+        eventually(lambda: client.pubsub_channels("holdfast:inbox:*"))
+        [before] = client.pubsub_channels("holdfast:inbox:*")
+
+        client.publish(before, "what is this?")
+
+        eventually(lambda: client.pubsub_channels("holdfast:inbox:*") not in ([], [before]))
+    lease.release()
+    assert waiter.result(5).token > lease.token
+
+
 def test_a_waiter_cut_off_to_its_end_is_told_in_time_and_withdrawn_later(
     flavour, server, proxy, line, eventually
 ):

@@ -11,6 +11,7 @@ from holdfast import BackendUnavailable, ConfigurationError, LeaseLost, Locks
 from holdfast._sync.backends.redis import RedisBackend
 from holdfast.model import Claim, Renewal
 from holdfast.runtime.clock import Clock
+from holdfast.wire.topology import TOGETHER
 
 
 def test_a_failover_that_loses_the_lock_is_told_and_fenced(cluster, drivers, resource, namespace):
@@ -141,6 +142,38 @@ def test_a_frozen_node_delays_nobody_elses_locks(cluster, drivers, namespace):
             assert waiting[holder][0].result(3.5).token > first.token
     finally:
         frozen.resume()
+
+
+def test_a_frozen_node_delays_nobody_elses_renewals_however_many_they_are(
+    cluster, drivers, namespace
+):
+    """More than go in one write: what a node is asked next does not wait for another node."""
+    frozen, *well = cluster.masters()
+    asked, leases = {}, []
+    for one in drivers(cluster.url):
+        names = [
+            cluster.name_on(node, one.flavour, namespace=namespace) for node in (frozen, *well)
+        ]
+        leases += [one.acquire(name) for name in names]
+        stuck, *others = [lease._hold.grant for lease in leases[-3:]]
+        asked[one] = [stuck, *(grant for grant in others for _ in range(TOGETHER))] * 2
+
+    frozen.pause()
+    try:
+        deadline = Clock().now() + 2.0
+        begun = {
+            one: one.begin(one.locks._client.backend.renew, grants, deadline=deadline)
+            for one, grants in asked.items()
+        }
+        outcomes = {one: future.result(10) for one, future in begun.items()}
+    finally:
+        frozen.resume()
+
+    for one, grants in asked.items():
+        stuck = grants[0]
+        pairs = list(zip(grants, outcomes[one], strict=True))
+        assert {outcome for grant, outcome in pairs if grant is not stuck} == {Renewal.RENEWED}
+        assert {outcome for grant, outcome in pairs if grant is stuck} == {Renewal.UNKNOWN}
 
 
 def test_an_inbox_that_is_cut_off_opens_again(cluster, drivers, namespace):

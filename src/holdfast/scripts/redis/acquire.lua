@@ -3,7 +3,8 @@
 -- KEYS door ends line gone kin
 -- ARGV 1 claim  2 capacity  3 inbox, empty if it joins no line
 --      4 weight ttl delay hold party client owner, as the record keeps them
--- → token | {0, capacity in use}: another one | {now, place or 0, epoch or 0, more, inside...}
+-- → token | {0, capacity in use}: another one
+--   | {now, place or 0, epoch or 0, the last token given to anybody, inside...}
 
 -- include opening.lua
 
@@ -70,4 +71,4 @@ if not place then
 end
 
 save()
-return {now, rank, epoch, more and 1 or 0, unpack(inside())}
+return {now, rank, epoch, token, unpack(inside())}

@@ -308,12 +308,12 @@ local function is_void(place)
   return not client or place.since ~= client.epoch or math.abs(now - client.heard) > PATIENCE
 end
 
--- The ring names the epoch that the claim waited in. Whoever was told of the same one when it
--- last asked was admitted after that, so it holds for a window counted from its asking.
+-- The ring names the token. Whoever was told of a smaller one when it last asked was admitted
+-- after that, so it holds for a window counted from its asking.
 local function admit(place)
-  local client, epoch = leave_line(place), place.since
+  local client = leave_line(place)
   enter(place, 'A', now + WINDOW)
-  ring(client, place.id .. ' ' .. int(epoch) .. ' ' .. int(place.token))
+  ring(client, place.id .. ' ' .. int(place.token))
 end
 
 -- The others of a party pass wherever they stand: the party that waits for itself would wait

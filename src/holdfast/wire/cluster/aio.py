@@ -19,6 +19,7 @@ from holdfast.wire.topology import (
     Errand,
     SlotMap,
     attempt_until,
+    batches,
     by_node,
     candidates,
     errands_of,
@@ -114,8 +115,8 @@ class Cluster:
                 for one in errands:
                     one.fail(error)
             else:
-                for node, group in by_node(errands, slots).items():
-                    await self._send(node, group, deadline)
+                for node, some in batches(errands, slots):
+                    await self._send(node, some, deadline)
                 learn(errands, slots)
             errands = [one for one in errands if not one.is_over]
             if not errands:

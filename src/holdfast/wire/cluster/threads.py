@@ -20,6 +20,7 @@ from holdfast.wire.topology import (
     Errand,
     SlotMap,
     attempt_until,
+    batches,
     by_node,
     candidates,
     errands_of,
@@ -125,8 +126,8 @@ class Cluster:
                 for one in errands:
                     one.fail(error)
             else:
-                for node, group in by_node(errands, slots).items():
-                    self._send(node, group, deadline)
+                for node, some in batches(errands, slots):
+                    self._send(node, some, deadline)
                 learn(errands, slots)
             errands = [one for one in errands if not one.is_over]
             if not errands:

@@ -124,7 +124,8 @@ class Ear:
         try:
             with self._using:
                 self._read()
-        except (OSError, NotRedis):
+        except (OSError, NotRedis, ValueError):
+            # The last of them: somebody else's message, which our reader could not read.
             self._is_broken = True
 
     def _read(self) -> None:

@@ -263,7 +263,8 @@ def _masters(client: Any, service: str) -> Answer:  # noqa: ANN401 - the driver'
         if leads_failover(known, service):
             asked = "SENTINEL GET-MASTER-ADDR-BY-NAME", service
             return promoted(known, service, client.execute_command(*asked))
-    except RedisError as error:
+    except (RedisError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # The others are what the driver makes of bytes that are not the protocol's.
         return error
     else:
         return known

@@ -12,7 +12,6 @@ from holdfast._sync.backends.redis.inbox import Inbox
 from holdfast._sync.backends.redis.opening import AnyWire, wire_of_client, wire_to_url
 from holdfast.core.door import WINDOW, another_capacity
 from holdfast.core.naming import checked_namespace
-from holdfast.core.trust import trusted_until
 from holdfast.errors import LockError
 from holdfast.model import (
     Capabilities,
@@ -27,18 +26,22 @@ from holdfast.runtime import forking
 from holdfast.wire import refusals, verbs
 from holdfast.wire.confirming import checked_durability, confirmation, unconfirmed
 from holdfast.wire.resp import Refusal, Reply, packed
+from holdfast.wire.topology import TOGETHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from holdfast._sync.backends.redis.inbox import Waiting
     from holdfast.model import Claim, Finding, Holder
     from holdfast.runtime.clock import Clock
 
 RUNG = float("inf")
 """When a claim in line should ask again: when it is rung, since heartbeats watch for the rest."""
 
-TOGETHER = 500
-"""As many renewals go in one write."""
+ENOUGH = 0.5
+"""A pushed grant whose window is older than this part of it is asked about: asking makes it a
+lease of a full ttl in one request, while what is left might not do for the renewal that must
+come first, and the holder would be told of a loss where nobody has taken anything."""
 
 
 class RedisBackend(Backend):
@@ -127,14 +130,10 @@ class RedisBackend(Backend):
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
-        pushed = self._inbox.granted(claim.id)
-        if pushed is not None and self._may_be_pushed(claim):
-            assert pushed.token is not None  # noqa: S101 - or it was not granted
-            window = Window(pushed.asked_at, WINDOW)
-            # By a short ttl it is trusted no longer than that. Then it asks, and keeps its turn.
-            span = min(claim.ttl, window.seconds)
-            if self._clock.now() < trusted_until(sent_at=window.since, ttl=span):
-                return Grant(claim, pushed.token, claim.ttl, window)
+        waiting = self._inbox.waiting(claim.id)
+        if waiting is not None and (pushed := self._pushed(waiting)) is not None:
+            self._inbox.forget(claim.id)
+            return pushed
         asked_at = self._clock.now()
         inbox = self._inbox.name if claim.queues else ""
         request = verbs.acquire(self._keys.of(claim.name), claim, inbox)
@@ -156,9 +155,7 @@ class RedisBackend(Backend):
         if place.number is None:
             self._inbox.forget(claim.id)
             return Held(place.holders, None, place.ends_in)
-        self._inbox.stands(
-            claim, inbox=inbox, epoch=place.epoch, asked_at=asked_at, ends_in=place.ends_in
-        )
+        self._inbox.stands(claim, place, inbox=inbox, asked_at=asked_at)
         return Held(place.holders, place.number, RUNG)
 
     def try_acquire_all(
@@ -177,15 +174,18 @@ class RedisBackend(Backend):
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
+        size = TOGETHER
         if self._wire.is_sharded:
             # Whoever asks trusts no answer that it gets at the deadline. So a node that does
             # not answer is given up half-way, while the answers of the others still count.
             deadline = (self._clock.now() + deadline) / 2
+            # All at once: parted by node, no node's next ones wait for another that is frozen.
+            size = max(1, len(grants))
         outcomes: list[Renewal] = []
-        for i in range(0, len(grants), TOGETHER):
+        for i in range(0, len(grants), size):
             requests = [
                 verbs.renew(self._keys.of(grant.claim.name), grant.claim)
-                for grant in grants[i : i + TOGETHER]
+                for grant in grants[i : i + size]
             ]
             if self._durability is not None:
                 pairs = self._call_durably("renew", requests, deadline=deadline)
@@ -275,6 +275,16 @@ class RedisBackend(Backend):
         for wire in {self._wire, self._slow_wire}:
             wire.after_fork_in_child()
         self._inbox.after_fork_in_child()
+
+    def _pushed(self, waiting: Waiting) -> Grant | None:
+        """Return what the claim was granted by a message, if that is enough."""
+        claim = waiting.claim
+        if waiting.token is None or not self._may_be_pushed(claim):
+            return None
+        window = Window(waiting.asked_at, min(WINDOW, claim.ttl))
+        if self._clock.now() - window.since > window.seconds * ENOUGH:
+            return None
+        return Grant(claim, waiting.token, claim.ttl, window)
 
     def _may_be_pushed(self, claim: Claim) -> bool:
         """Whether a message that it was admitted is enough.

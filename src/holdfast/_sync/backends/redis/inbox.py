@@ -56,14 +56,26 @@ Beaten = tuple[tuple[str, str], bytes]
 class Waiting:
     """A claim that stands in line; `epoch` is what the store knew its client by.
 
-    So it was answered to a request that was sent at `asked_at`. With a token it was admitted.
+    So it was answered to a request that was sent at `asked_at`, when `last_token` was the
+    last that was given for the name. With a token it was admitted.
     """
 
     claim: Claim
     epoch: int
+    last_token: int
     asked_at: float
     ends_at: float
     token: int | None = None
+
+    def hear(self, ring: verbs.Ring) -> None:
+        """Take a message that it was admitted, if that was after the last answer.
+
+        Tokens only grow. So one that is larger was given later than the answer, and the
+        window that came with it began after we asked. A message with another is of an
+        earlier admission, which is over: else the answer would have been a grant.
+        """
+        if ring.token > max(self.last_token, self.token or 0):
+            self.token = ring.token
 
 
 class Inbox:
@@ -87,19 +99,19 @@ class Inbox:
 
     # -- called by the backend ---------------------------------------------------------
 
-    def stands(
-        self, claim: Claim, *, inbox: str, epoch: int, asked_at: float, ends_in: float | None
-    ) -> None:
+    def stands(self, claim: Claim, place: verbs.Place, *, inbox: str, asked_at: float) -> None:
         """Know that the claim was put in line, or still stands there; where it is rung."""
-        now = self._clock.now()
-        ends_at = NEVER if ends_in is None else now + spread(ends_in, jitter=self._clock.jitter())
+        now, ends_at = self._clock.now(), NEVER
+        if place.ends_in is not None:
+            ends_at = now + spread(place.ends_in, jitter=self._clock.jitter())
+        waiting = Waiting(claim, place.epoch, place.last_token, asked_at, ends_at)
         with self._state:
             self._wakeups.expect(claim.id)
-            waiting = self._waiting[claim.id] = Waiting(claim, epoch, asked_at, ends_at)
+            self._waiting[claim.id] = waiting
             # Its message may have come before the answer that put it in line.
             early = self._early.pop(claim.id, None)
-            if early is not None and early.epoch == epoch:
-                waiting.token = early.token
+            if early is not None:
+                waiting.hear(early)
             beat_at = min(self._beat_at, ends_at, now + BEAT)
             ear = self._ear if beat_at < self._beat_at else None
             self._beat_at = beat_at
@@ -117,19 +129,9 @@ class Inbox:
                 self._waiting.pop(claim_id, None)
                 self._wakeups.forget(claim_id)
 
-    def granted(self, claim_id: str) -> Waiting | None:
-        """Return what the claim was granted by a message, once; None if it has to ask.
-
-        The message names the epoch in which the claim waited when it was admitted. It is the
-        one of our last answer, so it was not admitted before that: else the answer would have
-        been a grant, and one that was admitted, turned away and came back has another epoch.
-        So its window began after we asked. An older message is for an older epoch.
-        """
-        waiting = self._waiting.get(claim_id)
-        if waiting is None or waiting.token is None:
-            return None
-        self.forget(claim_id)
-        return waiting
+    def waiting(self, claim_id: str) -> Waiting | None:
+        """Return how the claim stands in line, and whether it was admitted, as last heard."""
+        return self._waiting.get(claim_id)
 
     def wait(self, claim: Claim, *, deadline: float) -> None:
         """Return when the claim should ask again."""
@@ -309,8 +311,7 @@ class Inbox:
                 if len(self._early) > AT_ONCE:
                     del self._early[next(iter(self._early))]
                 return
-            if waiting.epoch == ring.epoch:
-                waiting.token = ring.token
+            waiting.hear(ring)
         self._wakeups.ring(ring.claim)
 
     def _ring_those(self, keys: set[tuple[str, str]]) -> None:
