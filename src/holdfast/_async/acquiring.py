@@ -179,7 +179,7 @@ class AsyncAcquisition:
             answer = await client.backend.try_acquire(self.claim, deadline=deadline)
         except OutcomeUnknown as error:
             # A repeat is idempotent, so one lost reply costs a round trip and no error.
-            await self._pause_or_raise(error, at_most=1)
+            await self._pause_or_raise(error)
             return None
         except BackendUnavailable as error:
             self._is_unanswered = was_unanswered
@@ -187,7 +187,7 @@ class AsyncAcquisition:
                 self._may_be_known = False
                 error.about(self._lock.name)
                 raise
-            await self._pause_or_raise(error, at_most=1)
+            await self._pause_or_raise(error)
             return None
         except LockError as error:
             # Refused: the store answered, and it was neither yes nor wait.
@@ -204,11 +204,11 @@ class AsyncAcquisition:
             name=self._lock.name,
         )
 
-    async def _pause_or_raise(self, error: LockError, *, at_most: int) -> None:
+    async def _pause_or_raise(self, error: LockError) -> None:
         """Wait a little before asking again, or let the error out.
 
         Somebody who stands in line outlives an outage of the store up to a ttl: by then
-        the place is gone anyway. Before the first answer the caller is told at once.
+        the place is gone anyway. Before the first answer it is asked again once.
         """
         clock = self._client.clock
         now = clock.now()
@@ -217,7 +217,7 @@ class AsyncAcquisition:
             # Not since the last answer: who is told when to ask may not have asked for long.
             self._failing_since = now
         patience = min(self._deadline, self._failing_since + self.claim.ttl)
-        is_over = now >= patience if has_place else self._failures >= at_most
+        is_over = now >= patience if has_place else self._failures > 0
         if is_over or now >= self._deadline:
             raise error.about(self._lock.name)
         pause = delay(self._failures, jitter=clock.jitter())

@@ -181,7 +181,7 @@ class Acquisition:
             answer = client.backend.try_acquire(self.claim, deadline=deadline)
         except OutcomeUnknown as error:
             # A repeat is idempotent, so one lost reply costs a round trip and no error.
-            self._pause_or_raise(error, at_most=1)
+            self._pause_or_raise(error)
             return None
         except BackendUnavailable as error:
             self._is_unanswered = was_unanswered
@@ -189,7 +189,7 @@ class Acquisition:
                 self._may_be_known = False
                 error.about(self._lock.name)
                 raise
-            self._pause_or_raise(error, at_most=1)
+            self._pause_or_raise(error)
             return None
         except LockError as error:
             # Refused: the store answered, and it was neither yes nor wait.
@@ -206,11 +206,11 @@ class Acquisition:
             name=self._lock.name,
         )
 
-    def _pause_or_raise(self, error: LockError, *, at_most: int) -> None:
+    def _pause_or_raise(self, error: LockError) -> None:
         """Wait a little before asking again, or let the error out.
 
         Somebody who stands in line outlives an outage of the store up to a ttl: by then
-        the place is gone anyway. Before the first answer the caller is told at once.
+        the place is gone anyway. Before the first answer it is asked again once.
         """
         clock = self._client.clock
         now = clock.now()
@@ -219,7 +219,7 @@ class Acquisition:
             # Not since the last answer: who is told when to ask may not have asked for long.
             self._failing_since = now
         patience = min(self._deadline, self._failing_since + self.claim.ttl)
-        is_over = now >= patience if has_place else self._failures >= at_most
+        is_over = now >= patience if has_place else self._failures > 0
         if is_over or now >= self._deadline:
             raise error.about(self._lock.name)
         pause = delay(self._failures, jitter=clock.jitter())

@@ -310,10 +310,6 @@ class Home:
                 )
             self._loop = loop
 
-    def is_here(self) -> bool:
-        """Whether the caller may act for the client."""
-        return _running_loop() is self._loop
-
 
 class Block:
     """An `async with` block around a lease; its task is cancelled when the lease is lost.

@@ -205,10 +205,6 @@ class Home:
     def check(self) -> None:
         """Do nothing: a sync client serves every thread."""
 
-    def is_here(self) -> bool:
-        """Whether the caller may act for the client."""
-        return True
-
 
 class Block:
     """A `with` block around a lease; a thread cannot be interrupted from outside."""

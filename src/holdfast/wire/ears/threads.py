@@ -124,8 +124,7 @@ class Ear:
         try:
             with self._using:
                 self._read()
-        except (OSError, NotRedis, ValueError):
-            # The last of them: somebody else's message, which our reader could not read.
+        except (OSError, NotRedis):
             self._is_broken = True
 
     def _read(self) -> None:

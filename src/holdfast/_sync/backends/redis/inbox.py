@@ -296,14 +296,21 @@ class Inbox:
     # -- rings -------------------------------------------------------------------------
 
     def _hear(self, message: bytes) -> None:
-        if message[:1] == b"*":
-            name = self._keys.name_of(message[1:])
-            with self._state:
-                found = [key for key, one in self._waiting.items() if one.claim.name == name]
-            for claim_id in found:
-                self._wakeups.ring(claim_id)
-            return
-        ring = verbs.ring(message)
+        try:
+            if message[:1] == b"*":
+                self._hear_of_all(self._keys.name_of(message[1:]))
+            else:
+                self._hear_of_one(verbs.ring(message))
+        except ValueError:
+            _log.debug("not a message of ours in the inbox: %r", message[:40])
+
+    def _hear_of_all(self, name: str) -> None:
+        with self._state:
+            found = [key for key, one in self._waiting.items() if one.claim.name == name]
+        for claim_id in found:
+            self._wakeups.ring(claim_id)
+
+    def _hear_of_one(self, ring: verbs.Ring) -> None:
         with self._state:
             waiting = self._waiting.get(ring.claim)
             if waiting is None:

@@ -337,6 +337,22 @@ class AsyncLawsOfHolding(AsyncSubject):
         assert isinstance(two, Held)
         assert (one.place, two.place) == (1, 2)
 
+    @requires("fair")
+    async def test_law_05_a_repeat_of_a_broken_claim_says_that_it_has_no_place(self) -> None:
+        """Its claimant may never have heard of the grant; by this it knows to ask anew."""
+        backend = self.raw()
+        claim = self.claim("door", ttl=self.long_ttl)
+        first = await backend.try_acquire(claim, deadline=self.soon())
+        await backend.break_("door", deadline=self.soon())
+
+        again = await backend.try_acquire(claim, deadline=self.soon())
+
+        assert isinstance(first, Grant)
+        if isinstance(again, Grant):
+            assert (again.token or 0) > (first.token or 0)
+        else:
+            assert again.place is None
+
     async def test_law_05_an_expired_grant_is_not_returned(self) -> None:
         """What a late repeat gets, if anything, is a new grant with a larger token."""
         backend, claim = self.raw(), self.claim("door")
