@@ -22,8 +22,6 @@ from holdfast.model import Acquired, Grant, Held
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from holdfast._async.client import AsyncClient
     from holdfast._async.lock import AsyncLock
     from holdfast.model import Claim
@@ -299,79 +297,6 @@ class AsyncAcquisition:
                     RuntimeWarning,
                     stacklevel=_level_of_caller(),
                 )
-
-
-async def acquire_together(
-    client: AsyncClient, locks: Sequence[AsyncLock], *, timeout: float | None
-) -> list[AsyncHold] | None:
-    """Return a hold on each, granted in one step; None if they are to be asked for one by one.
-
-    As with one: unless it returns holds, none of the claims holds afterwards, or its
-    withdrawal goes on in the background.
-    """
-    client.enter()
-    attempts = [AsyncAcquisition(client, lock, timeout=timeout) for lock in locks]
-    try:
-        for one in attempts:
-            client.begins_asking(one)
-        sent_at = client.clock.now()
-        grants = await _granted_together(client, attempts, sent_at)
-        return None if grants is None else await _believed(client, attempts, grants, sent_at)
-    finally:
-        for one in attempts:
-            client.ends_asking(one)
-
-
-async def _granted_together(
-    client: AsyncClient, attempts: Sequence[AsyncAcquisition], sent_at: float
-) -> Sequence[Grant] | None:
-    claims = [one.claim for one in attempts]
-    deadline = sent_at + client.request_timeout
-    try:
-        return await client.backend.try_acquire_all(claims, deadline=deadline)
-    except OutcomeUnknown as error:
-        error.about(claims[0].name)
-        if await runtime.shield(_give_up(client, attempts)):
-            return None
-        raise
-    except LockError as error:
-        error.about(claims[0].name)
-        raise
-    except BaseException:
-        # A cancellation or an interrupt: whatever ends it leaves nothing behind.
-        await runtime.shield(_give_up(client, attempts))
-        raise
-
-
-async def _believed(
-    client: AsyncClient,
-    attempts: Sequence[AsyncAcquisition],
-    grants: Sequence[Grant],
-    sent_at: float,
-) -> list[AsyncHold] | None:
-    pairs = zip(attempts, grants, strict=True)
-    try:
-        holds = [await one.believe(grant, sent_at) for one, grant in pairs]
-    except BaseException:
-        # As above; or the client was closed meanwhile.
-        await runtime.shield(_give_up(client, attempts))
-        raise
-    believed = [one for one in holds if one is not None]
-    if len(believed) == len(attempts):
-        return believed
-    # The answer came so late that some were not to be trusted any more.
-    await runtime.shield(_give_up(client, attempts))
-    return None
-
-
-async def _give_up(client: AsyncClient, attempts: Sequence[AsyncAcquisition]) -> bool:
-    """Leave nothing behind of any of them; false if the store did not answer."""
-    for one in attempts:
-        if one.hold is not None:
-            client.remove(one.hold)
-            one.hold.is_over = True
-    are_withdrawn = [await one.withdraw_unanswered() for one in attempts]
-    return all(are_withdrawn)
 
 
 def _level_of_caller() -> int:

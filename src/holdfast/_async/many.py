@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast._async.acquiring import acquire_together
+from holdfast._async.acquiring import AsyncAcquisition
 from holdfast._async.entered import AsyncEntered
 from holdfast._async.lock import AsyncLock
-from holdfast.errors import AcquireTimeout, ConfigurationError, WouldDeadlock
+from holdfast.errors import (
+    AcquireTimeout,
+    ConfigurationError,
+    LockError,
+    OutcomeUnknown,
+    WouldDeadlock,
+)
 from holdfast.options import UNSET, LockOptions, Unset, checked_timeout
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
     from holdfast._async.client import AsyncClient
+    from holdfast._async.hold import AsyncHold
     from holdfast._async.lease import AsyncLease
+    from holdfast.model import Grant
 
 
 class AsyncAllOf:
@@ -64,7 +73,7 @@ class AsyncAllOf:
         held = set(self._client.names_held_by(runtime.context()))
         if len(locks) == 1 or not held.isdisjoint(self.names):
             return {}
-        holds = await acquire_together(self._client, locks, timeout=timeout)
+        holds = await _in_one_step(self._client, locks, timeout=timeout)
         return {
             lock.name: lock.lease_on(hold) for lock, hold in zip(locks, holds or (), strict=False)
         }
@@ -118,3 +127,76 @@ class AsyncAllOf:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(map(repr, self.names))}>"
+
+
+async def _in_one_step(
+    client: AsyncClient, locks: Sequence[AsyncLock], *, timeout: float | None
+) -> list[AsyncHold] | None:
+    """Return a hold on each, granted in one step; None if they are to be asked for one by one.
+
+    As with one: unless it returns holds, none of the claims holds afterwards, or its
+    withdrawal goes on in the background.
+    """
+    client.enter()
+    attempts = [AsyncAcquisition(client, lock, timeout=timeout) for lock in locks]
+    try:
+        for one in attempts:
+            client.begins_asking(one)
+        sent_at = client.clock.now()
+        grants = await _granted_together(client, attempts, sent_at)
+        return None if grants is None else await _believed(client, attempts, grants, sent_at)
+    finally:
+        for one in attempts:
+            client.ends_asking(one)
+
+
+async def _granted_together(
+    client: AsyncClient, attempts: Sequence[AsyncAcquisition], sent_at: float
+) -> Sequence[Grant] | None:
+    claims = [one.claim for one in attempts]
+    deadline = sent_at + client.request_timeout
+    try:
+        return await client.backend.try_acquire_all(claims, deadline=deadline)
+    except OutcomeUnknown as error:
+        error.about(claims[0].name)
+        if await runtime.shield(_give_up(client, attempts)):
+            return None
+        raise
+    except LockError as error:
+        error.about(claims[0].name)
+        raise
+    except BaseException:
+        # A cancellation or an interrupt: whatever ends it leaves nothing behind.
+        await runtime.shield(_give_up(client, attempts))
+        raise
+
+
+async def _believed(
+    client: AsyncClient,
+    attempts: Sequence[AsyncAcquisition],
+    grants: Sequence[Grant],
+    sent_at: float,
+) -> list[AsyncHold] | None:
+    pairs = zip(attempts, grants, strict=True)
+    try:
+        holds = [await one.believe(grant, sent_at) for one, grant in pairs]
+    except BaseException:
+        # As above; or the client was closed meanwhile.
+        await runtime.shield(_give_up(client, attempts))
+        raise
+    believed = [one for one in holds if one is not None]
+    if len(believed) == len(attempts):
+        return believed
+    # The answer came so late that some were not to be trusted any more.
+    await runtime.shield(_give_up(client, attempts))
+    return None
+
+
+async def _give_up(client: AsyncClient, attempts: Sequence[AsyncAcquisition]) -> bool:
+    """Leave nothing behind of any of them; false if the store did not answer."""
+    for one in attempts:
+        if one.hold is not None:
+            client.remove(one.hold)
+            one.hold.is_over = True
+    are_withdrawn = [await one.withdraw_unanswered() for one in attempts]
+    return all(are_withdrawn)

@@ -24,8 +24,6 @@ from holdfast.model import Acquired, Grant, Held
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from holdfast._sync.client import Client
     from holdfast._sync.lock import Lock
     from holdfast.model import Claim
@@ -299,79 +297,6 @@ class Acquisition:
                     RuntimeWarning,
                     stacklevel=_level_of_caller(),
                 )
-
-
-def acquire_together(
-    client: Client, locks: Sequence[Lock], *, timeout: float | None
-) -> list[Hold] | None:
-    """Return a hold on each, granted in one step; None if they are to be asked for one by one.
-
-    As with one: unless it returns holds, none of the claims holds afterwards, or its
-    withdrawal goes on in the background.
-    """
-    client.enter()
-    attempts = [Acquisition(client, lock, timeout=timeout) for lock in locks]
-    try:
-        for one in attempts:
-            client.begins_asking(one)
-        sent_at = client.clock.now()
-        grants = _granted_together(client, attempts, sent_at)
-        return None if grants is None else _believed(client, attempts, grants, sent_at)
-    finally:
-        for one in attempts:
-            client.ends_asking(one)
-
-
-def _granted_together(
-    client: Client, attempts: Sequence[Acquisition], sent_at: float
-) -> Sequence[Grant] | None:
-    claims = [one.claim for one in attempts]
-    deadline = sent_at + client.request_timeout
-    try:
-        return client.backend.try_acquire_all(claims, deadline=deadline)
-    except OutcomeUnknown as error:
-        error.about(claims[0].name)
-        if runtime.shield(_give_up(client, attempts)):
-            return None
-        raise
-    except LockError as error:
-        error.about(claims[0].name)
-        raise
-    except BaseException:
-        # A cancellation or an interrupt: whatever ends it leaves nothing behind.
-        runtime.shield(_give_up(client, attempts))
-        raise
-
-
-def _believed(
-    client: Client,
-    attempts: Sequence[Acquisition],
-    grants: Sequence[Grant],
-    sent_at: float,
-) -> list[Hold] | None:
-    pairs = zip(attempts, grants, strict=True)
-    try:
-        holds = [one.believe(grant, sent_at) for one, grant in pairs]
-    except BaseException:
-        # As above; or the client was closed meanwhile.
-        runtime.shield(_give_up(client, attempts))
-        raise
-    believed = [one for one in holds if one is not None]
-    if len(believed) == len(attempts):
-        return believed
-    # The answer came so late that some were not to be trusted any more.
-    runtime.shield(_give_up(client, attempts))
-    return None
-
-
-def _give_up(client: Client, attempts: Sequence[Acquisition]) -> bool:
-    """Leave nothing behind of any of them; false if the store did not answer."""
-    for one in attempts:
-        if one.hold is not None:
-            client.remove(one.hold)
-            one.hold.is_over = True
-    are_withdrawn = [one.withdraw_unanswered() for one in attempts]
-    return all(are_withdrawn)
 
 
 def _level_of_caller() -> int:

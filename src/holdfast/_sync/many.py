@@ -6,18 +6,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast._sync.acquiring import acquire_together
+from holdfast._sync.acquiring import Acquisition
 from holdfast._sync.entered import Entered
 from holdfast._sync.lock import Lock
-from holdfast.errors import AcquireTimeout, ConfigurationError, WouldDeadlock
+from holdfast.errors import (
+    AcquireTimeout,
+    ConfigurationError,
+    LockError,
+    OutcomeUnknown,
+    WouldDeadlock,
+)
 from holdfast.options import UNSET, LockOptions, Unset, checked_timeout
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
     from holdfast._sync.client import Client
+    from holdfast._sync.hold import Hold
     from holdfast._sync.lease import Lease
+    from holdfast.model import Grant
 
 
 class AllOf:
@@ -66,7 +75,7 @@ class AllOf:
         held = set(self._client.names_held_by(runtime.context()))
         if len(locks) == 1 or not held.isdisjoint(self.names):
             return {}
-        holds = acquire_together(self._client, locks, timeout=timeout)
+        holds = _in_one_step(self._client, locks, timeout=timeout)
         return {
             lock.name: lock.lease_on(hold) for lock, hold in zip(locks, holds or (), strict=False)
         }
@@ -120,3 +129,76 @@ class AllOf:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(map(repr, self.names))}>"
+
+
+def _in_one_step(
+    client: Client, locks: Sequence[Lock], *, timeout: float | None
+) -> list[Hold] | None:
+    """Return a hold on each, granted in one step; None if they are to be asked for one by one.
+
+    As with one: unless it returns holds, none of the claims holds afterwards, or its
+    withdrawal goes on in the background.
+    """
+    client.enter()
+    attempts = [Acquisition(client, lock, timeout=timeout) for lock in locks]
+    try:
+        for one in attempts:
+            client.begins_asking(one)
+        sent_at = client.clock.now()
+        grants = _granted_together(client, attempts, sent_at)
+        return None if grants is None else _believed(client, attempts, grants, sent_at)
+    finally:
+        for one in attempts:
+            client.ends_asking(one)
+
+
+def _granted_together(
+    client: Client, attempts: Sequence[Acquisition], sent_at: float
+) -> Sequence[Grant] | None:
+    claims = [one.claim for one in attempts]
+    deadline = sent_at + client.request_timeout
+    try:
+        return client.backend.try_acquire_all(claims, deadline=deadline)
+    except OutcomeUnknown as error:
+        error.about(claims[0].name)
+        if runtime.shield(_give_up(client, attempts)):
+            return None
+        raise
+    except LockError as error:
+        error.about(claims[0].name)
+        raise
+    except BaseException:
+        # A cancellation or an interrupt: whatever ends it leaves nothing behind.
+        runtime.shield(_give_up(client, attempts))
+        raise
+
+
+def _believed(
+    client: Client,
+    attempts: Sequence[Acquisition],
+    grants: Sequence[Grant],
+    sent_at: float,
+) -> list[Hold] | None:
+    pairs = zip(attempts, grants, strict=True)
+    try:
+        holds = [one.believe(grant, sent_at) for one, grant in pairs]
+    except BaseException:
+        # As above; or the client was closed meanwhile.
+        runtime.shield(_give_up(client, attempts))
+        raise
+    believed = [one for one in holds if one is not None]
+    if len(believed) == len(attempts):
+        return believed
+    # The answer came so late that some were not to be trusted any more.
+    runtime.shield(_give_up(client, attempts))
+    return None
+
+
+def _give_up(client: Client, attempts: Sequence[Acquisition]) -> bool:
+    """Leave nothing behind of any of them; false if the store did not answer."""
+    for one in attempts:
+        if one.hold is not None:
+            client.remove(one.hold)
+            one.hold.is_over = True
+    are_withdrawn = [one.withdraw_unanswered() for one in attempts]
+    return all(are_withdrawn)
