@@ -56,6 +56,7 @@ RENAMES = {
     "AsyncEntered": "Entered",
     "AsyncErrands": "Errands",
     "AsyncHold": "Hold",
+    "AsyncHolds": "Holds",
     "AsyncInbox": "Inbox",
     "AsyncMemoryBackend": "MemoryBackend",
     "AsyncClaiming": "Claiming",

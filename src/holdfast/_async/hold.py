@@ -133,7 +133,8 @@ class AsyncHold:
                 return
             self.lost.set(reason)
             blocks = list(self.blocks)
-        self.client.remember_lost(self)
+        self.client.watchdog.unwatch(self)
+        self.client.holds.lose(self)
         if self.ends_by == "session" and reason != "closed":
             # Nobody renews it, but its session may live on and would keep it for ever.
             self.client.errands.withdraw_later(self.grant.claim)

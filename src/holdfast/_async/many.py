@@ -70,7 +70,7 @@ class AsyncAllOf:
     async def _acquire_together(self, timeout: float | None) -> dict[str, AsyncLease]:
         """Return all leases if they could be had in one step, else none."""
         locks = [self._locks[name] for name in self._order]
-        held = set(self._client.names_held_by(runtime.context()))
+        held = set(self._client.holds.names_of(runtime.context()))
         if len(locks) == 1 or not held.isdisjoint(self.names):
             return {}
         holds = await _in_one_step(self._client, locks, timeout=timeout)
@@ -88,7 +88,7 @@ class AsyncAllOf:
     def _refuse_deadlock(self) -> None:
         # What we hold already is taken, out of order, unless all that is still to be
         # taken sorts after it.
-        held = set(self._client.names_held_by(runtime.context()))
+        held = set(self._client.holds.names_of(runtime.context()))
         missing = [name for name in self._order if name not in held]
         if missing and held:
             last = max(held, key=str.encode)

@@ -289,7 +289,7 @@ class Acquisition:
     def _warn_of_parents(self) -> None:
         name = self._lock.name
         for parent in runtime.parents():
-            if self._client.hold_of(parent, name) is not None:
+            if self._client.holds.of(parent, name) is not None:
                 warnings.warn(
                     f"this task waits for {name!r}, which the task that started it holds "
                     f"({runtime.context_name(parent)}): a child task is another owner, so this "

@@ -7,10 +7,10 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import weakref
 from typing import TYPE_CHECKING, Any
 
 from holdfast._sync.errands import Errands
+from holdfast._sync.holds import Holds
 from holdfast._sync.watchdog import Watchdog
 from holdfast.errors import BackendError, LocksClosed, OutcomeUnknown
 from holdfast.model import AtRisk, Claim, Event, Lost, Owner, Released, Renewal
@@ -52,10 +52,7 @@ class Client:
         self.errands = Errands(self)
         self._on_event = on_event
         self._label = label or ""
-        self._holds: dict[str, list[Hold]] = {}
-        # Known for as long as somebody has a lease on it, who must be told before it enters anew.
-        self._lost: weakref.WeakSet[Hold] = weakref.WeakSet()
-        self._has_lost = False
+        self.holds = Holds(self.state)
         self._asking: set[Acquisition] = set()
         self._may_close = True
         self._is_closed = False
@@ -134,54 +131,13 @@ class Client:
         """Know the hold from now on, unless the client was closed while it was asked for."""
         with self.state:
             self.refuse_closed()
-            self._holds.setdefault(hold.grant.claim.name, []).append(hold)
+            self.holds.add(hold)
         self.watchdog.watch(hold)
 
     def remove(self, hold: Hold) -> None:
         """Forget the hold."""
         self.watchdog.unwatch(hold)
-        name = hold.grant.claim.name
-        with self.state:
-            if hold.lost.reason is not None:
-                self._lost.discard(hold)
-            holds = self._holds.get(name)
-            if holds is not None and hold in holds:
-                holds.remove(hold)
-                if not holds:
-                    del self._holds[name]
-
-    def remember_lost(self, hold: Hold) -> None:
-        """Know the hold, if at all, only for as long as somebody has a lease on it."""
-        with self.state:
-            is_known = hold in self._holds.get(hold.grant.claim.name, ())
-            self.remove(hold)
-            if is_known:
-                self._lost.add(hold)
-                self._has_lost = True
-
-    def hold_of(self, context: runtime.Context, name: str) -> Hold | None:
-        """Return the hold of a thread or task on a name: what it would re-enter."""
-        with self.state:
-            for hold in self._holds.get(name, ()):
-                if hold.context() is context and hold.grant.claim.party is None:
-                    return hold
-            if not self._has_lost:
-                return None  # of every acquire; even to count the set would be felt
-            self._has_lost = bool(self._lost)
-            for hold in self._lost:
-                claim = hold.grant.claim
-                if hold.context() is context and claim.name == name and claim.party is None:
-                    return hold
-        return None
-
-    def names_held_by(self, context: runtime.Context) -> list[str]:
-        """Return the names that a thread or task holds."""
-        with self.state:
-            return [
-                name
-                for name, holds in self._holds.items()
-                if any(hold.context() is context for hold in holds)
-            ]
+        self.holds.remove(hold)
 
     def end(self, hold: Hold) -> None:
         """Release a hold; raise LeaseLost if it was over before."""
@@ -281,8 +237,7 @@ class Client:
 
     def _close(self) -> None:
         with self.state:
-            holds = [hold for holds in self._holds.values() for hold in holds]
-            holds.extend(self._lost)
+            holds = self.holds.all()
         for hold in holds:
             hold.lose("closed")
         deadline = self.request_deadline()
@@ -293,7 +248,7 @@ class Client:
         for hold in holds:
             self._release_at_close(hold)
         with self.state:
-            are_left = bool(self._holds or self._lost or self._asking)
+            are_left = bool(self.holds or self._asking)
         try:
             if are_left:
                 self.backend.disown(self.id, deadline=self.request_deadline())
@@ -334,10 +289,9 @@ class Client:
 
     def after_fork_in_child(self) -> None:
         """Hold nothing, and be somebody else."""
-        holds = [hold for holds in self._holds.values() for hold in holds]
+        holds = self.holds.all()
         self.state = runtime.StateLock()
-        self._holds = {}
-        self._lost = weakref.WeakSet()
+        self.holds = Holds(self.state)
         self._asking = set()
         self.watchdog.after_fork_in_child()
         self.errands.after_fork_in_child()

@@ -146,7 +146,7 @@ class Lock:
         raise hold.error()
 
     def _hold_to_reenter(self, context: runtime.Context) -> Hold | None:
-        hold = self._client.hold_of(context, self.name)
+        hold = self._client.holds.of(context, self.name)
         if hold is None or hold.handles == 0:
             return None
         if not self.options.reentrant:

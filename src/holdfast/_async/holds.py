@@ -1,0 +1,82 @@
+"""The holds of one client: by name while they are ours, and weakly once they were lost."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast._async.hold import AsyncHold
+    from holdfast.runtime import aio as runtime
+
+
+class AsyncHolds:
+    """Who holds what here; touched under the client's state lock."""
+
+    __slots__ = ("_by_name", "_has_lost", "_lost", "_state")
+
+    def __init__(self, state: runtime.StateLock) -> None:
+        self._state = state
+        self._by_name: dict[str, list[AsyncHold]] = {}
+        # Known for as long as somebody has a lease on it, who must be told before it enters anew.
+        self._lost: weakref.WeakSet[AsyncHold] = weakref.WeakSet()
+        self._has_lost = False
+
+    def __len__(self) -> int:
+        with self._state:
+            return len(self._lost) + sum(map(len, self._by_name.values()))
+
+    def add(self, hold: AsyncHold) -> None:
+        """Know the hold from now on."""
+        with self._state:
+            self._by_name.setdefault(hold.grant.claim.name, []).append(hold)
+
+    def remove(self, hold: AsyncHold) -> bool:
+        """Forget the hold; whether it was one that is not lost."""
+        name = hold.grant.claim.name
+        with self._state:
+            if hold.lost.reason is not None:
+                self._lost.discard(hold)
+            holds = self._by_name.get(name)
+            if holds is None or hold not in holds:
+                return False
+            holds.remove(hold)
+            if not holds:
+                del self._by_name[name]
+            return True
+
+    def lose(self, hold: AsyncHold) -> None:
+        """Know the hold, if at all, only for as long as somebody has a lease on it."""
+        with self._state:
+            if self.remove(hold):
+                self._lost.add(hold)
+                self._has_lost = True
+
+    def of(self, context: runtime.Context, name: str) -> AsyncHold | None:
+        """Return the hold of a thread or task on a name: what it would re-enter."""
+        with self._state:
+            for hold in self._by_name.get(name, ()):
+                if hold.context() is context and hold.grant.claim.party is None:
+                    return hold
+            if not self._has_lost:
+                return None  # at every acquire; even to count the set would be felt
+            self._has_lost = bool(self._lost)
+            for hold in self._lost:
+                claim = hold.grant.claim
+                if hold.context() is context and claim.name == name and claim.party is None:
+                    return hold
+        return None
+
+    def names_of(self, context: runtime.Context) -> list[str]:
+        """Return the names that a thread or task holds."""
+        with self._state:
+            return [
+                name
+                for name, holds in self._by_name.items()
+                if any(hold.context() is context for hold in holds)
+            ]
+
+    def all(self) -> list[AsyncHold]:
+        """Return all of them. Takes no lock: after a fork, whoever had it is not there."""
+        holds = [hold for holds in self._by_name.values() for hold in holds]
+        return [*holds, *self._lost]
