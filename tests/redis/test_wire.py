@@ -23,6 +23,11 @@ REPLIES = (
     (b"%1\r\n+a\r\n:1\r\n", {b"a": 1}),
     (b"~1\r\n:7\r\n", [7]),
     (b">3\r\n$7\r\nmessage\r\n+c\r\n+m\r\n", Push([b"message", b"c", b"m"])),
+    (b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$0\r\n\r\n", Push([b"message", b"c", b""])),
+    (
+        b">3\r\n$7\r\nmessage\r\n$6\r\nc\r\n$1\r\r\n$6\r\nm\r\n$9\n\r\n",
+        Push([b"message", b"c\r\n$1\r", b"m\r\n$9\n"]),
+    ),
     (b"|1\r\n+a\r\n:1\r\n:5\r\n", 5),
 )
 

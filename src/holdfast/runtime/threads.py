@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import inspect
 import select
 import threading
@@ -48,7 +49,6 @@ OTHER_FLAVOUR = "an async def or a generator"
 OTHER_CLIENT = "holdfast.AsyncLocks"
 
 StateLock = threading.RLock
-Event = threading.Event
 Context = threading.Thread
 context = threading.current_thread
 
@@ -83,12 +83,52 @@ def is_flavoured(function: Callable[..., object]) -> bool:
     )
 
 
+class Event:
+    """As `threading.Event`, but while nobody waits there is nothing to lock and to notify.
+
+    One is made for every claim that waits, and most are set by the very thread that waits.
+    """
+
+    __slots__ = ("_gates", "_is_set")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._gates: list[threading.Lock] = []
+
+    def is_set(self) -> bool:
+        """Whether it has been set."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Wake whoever waits."""
+        # Before the gates are looked at, as a gate is added before this is: one sees the other.
+        self._is_set = True
+        while self._gates:
+            with contextlib.suppress(IndexError):  # another thread was quicker
+                self._gates.pop().release()
+
+    def clear(self) -> None:
+        """Let the next wait wait."""
+        self._is_set = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, at most `timeout` seconds."""
+        gate = threading.Lock()
+        gate.acquire()
+        self._gates.append(gate)
+        try:
+            return self._is_set or gate.acquire(timeout=-1 if timeout is None else timeout)
+        finally:
+            with contextlib.suppress(ValueError):  # it was opened
+                self._gates.remove(gate)
+
+
 def shield(result: T) -> T:
     """Return the result: a thread cannot be cancelled, so nothing is to be shielded."""
     return result
 
 
-def wait_for(event: threading.Event, *, deadline: float, clock: Clock) -> bool:
+def wait_for(event: Event, *, deadline: float, clock: Clock) -> bool:
     """Wait until the event is set or the deadline has passed; true if it is set."""
     while not event.is_set():
         left = deadline - clock.now()
@@ -121,7 +161,7 @@ class Signal:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._event: threading.Event | None = None
+        self._event: Event | None = None
         self.reason: str | None = None
 
     def is_set(self) -> bool:
@@ -140,7 +180,7 @@ class Signal:
         with _making_events:
             if self._event is None:
                 # Made on demand: an Event costs more than the rest of a lease together.
-                self._event = threading.Event()
+                self._event = Event()
         if self.reason is not None:
             self._event.set()
         deadline = float("inf") if timeout is None else self._clock.now() + timeout

@@ -66,6 +66,10 @@ class Parser:
 
     def next(self) -> Reply | Push:
         """Return the next reply, or MORE and keep what is there of it."""
+        if self._buffer.startswith(_MESSAGE, self._at):
+            message = self._message()
+            if message is not None:
+                return message
         try:
             found = _parse(self._buffer, self._at)
         except ValueError as error:  # something else stands where a number should
@@ -74,6 +78,22 @@ class Parser:
             return MORE
         value, self._at = found
         return value
+
+    def _message(self) -> Push | None:
+        """Return a message of a channel at one stroke: somebody waits just for that."""
+        head, _, rest = self._buffer[self._at + len(_MESSAGE) :].partition(b"\r\n")
+        channel, _, rest = rest.partition(b"\r\n$")
+        size, _, rest = rest.partition(b"\r\n")
+        if not size.isdigit() or not head.isdigit() or int(head) != len(channel):
+            return None  # not whole yet, or not so simple
+        end = int(size)
+        if rest[end : end + 2] != b"\r\n":
+            return None
+        self._at = len(self._buffer) - len(rest) + end + 2
+        return Push([b"message", channel, rest[:end]])
+
+
+_MESSAGE = b">3\r\n$7\r\nmessage\r\n$"
 
 
 def _parse(buffer: bytes, at: int) -> tuple[Any, int] | None:

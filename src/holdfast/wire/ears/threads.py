@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.runtime.clock import Clock
+    from holdfast.runtime.threads import Event
     from holdfast.wire.threads import Link
 
 
@@ -68,7 +69,7 @@ class Ear:
 
     # -- whoever waits -----------------------------------------------------------------
 
-    def attend(self, event: threading.Event, *, deadline: float) -> None:
+    def attend(self, event: Event, *, deadline: float) -> None:
         """Return when the event is set or the deadline has passed."""
         with self._state:
             self._attending += 1
@@ -80,7 +81,7 @@ class Ear:
             with self._state:
                 self._attending -= 1
 
-    def _be_guest(self, event: threading.Event, deadline: float) -> None:
+    def _be_guest(self, event: Event, deadline: float) -> None:
         try:
             if self._is_polled:
                 self.kick()  # it is ours to listen now
@@ -90,7 +91,7 @@ class Ear:
             if self._attending > 1 or self._is_broken:
                 self.kick()  # somebody has to listen for the others
 
-    def _listen_for(self, event: threading.Event, deadline: float) -> None:
+    def _listen_for(self, event: Event, deadline: float) -> None:
         while not event.is_set() and not self._is_broken:
             left = deadline - self._clock.now()
             if left <= 0:
@@ -114,11 +115,12 @@ class Ear:
         poll.register(kicks, select.POLLIN)
         for one in links:
             poll.register(one, select.POLLIN)
-        ready = {number for number, _ in poll.poll(min(left, self._clock.longest_sleep) * 1000)}
-        is_kicked = kicks.fileno() in ready
-        if is_kicked:
+        ready = poll.poll(min(left, self._clock.longest_sleep) * 1000)
+        number = kicks.fileno()
+        kick = [one for one, _ in ready if one == number]
+        if kick:
             kicks.swallow()
-        return any(one.fileno() in ready for one in links), is_kicked
+        return len(ready) > len(kick), bool(kick)
 
     def _read_or_break(self) -> None:
         try:

@@ -197,7 +197,14 @@ class AsyncRedisBackend(AsyncBackend):
         """See the protocol."""
         claim = grant.claim
         request = verbs.release(self._keys.of(claim.name), claim, tombstone=tombstone)
-        return bool(await self._call("release", request, deadline=deadline))
+        if grant.window is None or self._wire.is_sharded:
+            return bool(await self._call("release", request, deadline=deadline))
+        # It was let in by a message, so others wait as well.
+        both = [verbs.AHEAD, request]
+        [_, reply] = await self._call_all("release", both, deadline=deadline)
+        if isinstance(reply, LockError):
+            raise reply
+        return bool(self._accepted(reply))
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See the protocol."""

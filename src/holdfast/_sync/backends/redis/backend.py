@@ -199,7 +199,14 @@ class RedisBackend(Backend):
         """See the protocol."""
         claim = grant.claim
         request = verbs.release(self._keys.of(claim.name), claim, tombstone=tombstone)
-        return bool(self._call("release", request, deadline=deadline))
+        if grant.window is None or self._wire.is_sharded:
+            return bool(self._call("release", request, deadline=deadline))
+        # It was let in by a message, so others wait as well.
+        both = [verbs.AHEAD, request]
+        [_, reply] = self._call_all("release", both, deadline=deadline)
+        if isinstance(reply, LockError):
+            raise reply
+        return bool(self._accepted(reply))
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See the protocol."""

@@ -157,6 +157,7 @@ class AsyncLawsOfLiving(AsyncSubject):
         for one in [runner.start(first), runner.start(second)]:
             await one.result()
 
+    @requires("fair")
     async def test_law_13_one_that_is_lost_on_the_way_in_keeps_none_of_the_others(self) -> None:
         """All of them or none, also where one was broken while another was waited for."""
         recorder = Recorder()
