@@ -98,6 +98,29 @@ def test_a_lease_that_ran_out_and_that_nobody_has_is_no_obstacle() -> None:
     run_in_virtual_time(main())
 
 
+def test_who_asks_again_after_a_loss_is_told_of_it_once() -> None:
+    """Not for ever: a lease that is left to run out may have nobody who releases it."""
+
+    async def main() -> None:
+        clock = virtual_clock()
+        backend = AsyncMemoryBackend(clock=clock, store=MemoryStore(clock))
+        async with AsyncLocks.from_backend(backend, clock=clock) as locks:
+            lock = locks.lock("door", ttl=1.0, renew=False)
+            first = await lock.acquire()
+            await asyncio.sleep(2.0)
+
+            with pytest.raises(LeaseLost):
+                await lock.acquire()
+            second = await lock.acquire()
+
+            assert second.token > first.token
+            with pytest.raises(LeaseLost):
+                await first.release()
+            assert second.is_trusted
+
+    run_in_virtual_time(main())
+
+
 def test_a_lease_that_is_lost_before_its_block_begins_lets_no_body_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

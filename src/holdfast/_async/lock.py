@@ -140,7 +140,9 @@ class AsyncLock:
                 return None
             if hold.is_trusted(self._client.clock.now()):
                 return self.lease_on(hold)
+        # Told once: whoever then asks again knows that it enters anew.
         hold.lose("expired")
+        self._client.remove(hold)
         raise hold.error()
 
     def _hold_to_reenter(self, context: runtime.Context) -> AsyncHold | None:
