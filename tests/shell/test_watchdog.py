@@ -95,39 +95,30 @@ def test_a_loss_is_told_while_a_renewal_hangs() -> None:
     run_in_virtual_time(main())
 
 
-def test_a_backend_that_answers_too_few_renewals_does_not_end_the_background(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def main() -> None:
-        locks, backend = virtual(ttl=9.0)
-        lease = await locks.lock("door").acquire()
-
-        async def nothing(*_: Any, **__: Any) -> list[Any]:
-            return []
-
-        monkeypatch.setattr(backend, "renew", nothing)
-        await asyncio.sleep(4.0)
-        assert lease.is_at_risk
-        monkeypatch.undo()
-        await asyncio.sleep(20.0)
-
-        assert lease.is_trusted
-        await locks.aclose()
-
-    run_in_virtual_time(main())
+async def _too_few_answers(*_: Any, **__: Any) -> list[Any]:
+    return []
 
 
-def test_a_machine_without_a_thread_to_spare_costs_a_renewal_and_not_the_background(
-    monkeypatch: pytest.MonkeyPatch,
+def _no_thread(*_: Any, **__: Any) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize(
+    ("what", "instead"),
+    [
+        ("holdfast._async.backends.memory.AsyncMemoryBackend.renew", _too_few_answers),
+        ("holdfast.runtime.aio.spawn", _no_thread),
+    ],
+    ids=["a backend that answers too few", "a machine with no thread to spare"],
+)
+def test_a_renewal_that_cannot_be_made_does_not_end_the_background(
+    monkeypatch: pytest.MonkeyPatch, what: str, instead: Any
 ) -> None:
     async def main() -> None:
         locks, _ = virtual(ttl=9.0)
         lease = await locks.lock("door").acquire()
 
-        def refuse(*_: Any, **__: Any) -> None:
-            raise RuntimeError("can't start new thread")
-
-        monkeypatch.setattr("holdfast.runtime.aio.spawn", refuse)
+        monkeypatch.setattr(what, instead)
         await asyncio.sleep(4.0)
         assert lease.is_at_risk
         monkeypatch.undo()
