@@ -23,7 +23,14 @@ from holdfast._async.backends.memory import AsyncMemoryBackend
 from holdfast._sync.backends.memory import MemoryBackend
 from holdfast._sync.client import Client
 from holdfast.embedded.memory import MemoryStore
-from holdfast.testing import VirtualClock, VirtualTimeLoop, run_in_virtual_time
+from holdfast.runtime import threads
+from holdfast.testing import (
+    AsyncFaultyBackend,
+    FaultyBackend,
+    VirtualClock,
+    VirtualTimeLoop,
+    run_in_virtual_time,
+)
 
 
 def virtual_clock() -> VirtualClock:
@@ -147,6 +154,104 @@ def test_a_lease_that_is_lost_before_its_block_begins_lets_no_body_run(
             assert (await lock.acquire()).is_trusted
 
     run_in_virtual_time(main())
+
+
+@pytest.mark.parametrize("kind", ["not re-entrant", "a writer"])
+def test_what_was_lost_is_no_deadlock(kind: str) -> None:
+    """It is told as lost, and then there is nothing to wait for."""
+
+    async def main() -> None:
+        clock = virtual_clock()
+        backend = AsyncMemoryBackend(clock=clock, store=MemoryStore(clock))
+        async with AsyncLocks.from_backend(backend, clock=clock) as locks:
+            options: dict[str, Any] = {"ttl": 1.0, "renew": False}
+            if kind == "a writer":
+                rwlock = locks.rwlock("door", **options)
+                lost, wanted = rwlock.read(), rwlock.write()
+            else:
+                lost = wanted = locks.lock("door", reentrant=False, **options)
+            lease = await lost.acquire()
+            await asyncio.sleep(2.0)
+
+            with pytest.raises(LeaseLost):
+                await wanted.acquire()
+            assert (await wanted.acquire()).token > lease.token
+
+    run_in_virtual_time(main())
+
+
+def test_a_block_left_by_a_third_is_most_likely_of_one_who_has_ended() -> None:
+    """A fixture's set-up is a task of its own, and so is its end."""
+
+    async def main() -> None:
+        async with AsyncLocks("memory://") as locks:
+            pool = locks.semaphore("pool", capacity=2)
+            first = await asyncio.create_task(pool.__aenter__())
+            inside, go_on = asyncio.Event(), asyncio.Event()
+
+            async def user() -> None:
+                async with pool as lease:
+                    inside.set()
+                    await go_on.wait()
+                    lease.check()
+
+            using = asyncio.create_task(user())
+            await inside.wait()
+
+            await asyncio.create_task(pool.__aexit__(None, None, None))
+
+            assert not first.is_trusted
+            go_on.set()
+            await using
+
+    asyncio.run(main())
+
+
+def test_closing_waits_once_for_a_store_that_is_away() -> None:
+    """However many leases there are; and what runs in the background is ended all the same."""
+
+    async def main() -> None:
+        clock = virtual_clock()
+        backend = AsyncFaultyBackend(
+            AsyncMemoryBackend(clock=clock, store=MemoryStore(clock)), clock=clock
+        )
+        locks = AsyncLocks.from_backend(backend, clock=clock, request_timeout=1.0)
+        leases = [await locks.lock(f"door {number}").acquire() for number in range(20)]
+        backend.hang("release", times=99)
+        backend.hang("disown", times=99)
+        started = clock.now()
+
+        await locks.aclose()
+
+        assert clock.now() - started <= 3.0
+        assert all(one.lost.reason == "closed" for one in leases)
+        left = {one.get_name() for one in asyncio.all_tasks()}
+        assert not {one for one in left if one.startswith("holdfast")}
+
+    run_in_virtual_time(main())
+
+
+def test_errands_wait_for_a_thread_and_the_error_stays_the_stores(
+    monkeypatch: pytest.MonkeyPatch, eventually: Any
+) -> None:
+    with Locks.from_backend(backend := FaultyBackend.around("memory://errands")) as locks:
+        kept = locks.lock("kept", ttl=0.5).acquire()
+        lease = locks.lock("door").acquire()
+        spawn = threads.spawn
+
+        def refuse(*arguments: Any, name: str) -> Any:
+            if name == "holdfast-errands":
+                raise RuntimeError("can't start new thread")
+            return spawn(*arguments, name=name)
+
+        monkeypatch.setattr(threads, "spawn", refuse)
+        backend.lose_request("release")
+        with pytest.raises(OutcomeUnknown):
+            lease.release()
+        monkeypatch.undo()
+
+        eventually(lambda: not locks.lock("door").locked())
+        kept.check()
 
 
 class _BreaksTheFirst(AsyncMemoryBackend):

@@ -142,6 +142,47 @@ def test_a_future_that_fails_under_the_work_reaches_it(*, cancelled: bool) -> No
     run(main)
 
 
+def test_a_shield_in_a_shield_lets_a_failure_through() -> None:
+    async def main() -> None:
+        future = asyncio.get_running_loop().create_future()
+
+        async def inner() -> None:
+            await future
+
+        async def outer() -> str:
+            with pytest.raises(KeyError, match="mine"):
+                await shield(inner())
+            return "went on"
+
+        task = asyncio.ensure_future(shield(outer()))
+        await asyncio.sleep(0.001)
+        future.set_exception(KeyError("mine"))
+
+        assert await task == "went on"
+
+    run(main)
+
+
+def test_a_cancellation_asked_for_while_the_task_ran_is_not_forgotten() -> None:
+    """A signal's handler, say: it strikes where the task waits next, which is in the shield."""
+
+    async def main() -> None:
+        async def work() -> None:
+            await asyncio.sleep(0.001)
+
+        async def caller() -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await shield(work())
+
+        task = asyncio.create_task(caller())
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(main)
+
+
 def test_the_tasks_of_the_pure_python_asyncio_are_kept_waiting_too() -> None:
     """Debuggers and some loops use it; what a task asks of a future is the same."""
     done: list[str] = []

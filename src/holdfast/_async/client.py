@@ -243,18 +243,17 @@ class AsyncClient:
         for hold in holds:
             for block in list(hold.blocks):
                 await block.finished(deadline=deadline, clock=self.clock)
-        for hold in holds:
-            await self._release_at_close(hold)
+        await self._release_all_at_close(holds)
         with self.state:
             are_left = bool(self.holds or self._asking)
-        try:
-            if are_left:
+        if are_left:
+            try:
                 await self.backend.disown(self.id, deadline=self.request_deadline())
-            await self.watchdog.stop()
-            await self.errands.stop()
-        except (BackendError, OutcomeUnknown) as error:
-            # Closing goes on without the store; what we held there ends by its ttl.
-            self.logger.debug("closing without the store: %s", error)
+            except (BackendError, OutcomeUnknown) as error:
+                # Closing goes on without the store; what we held there ends by its ttl.
+                self.logger.debug("closing without the store: %s", error)
+        await self.watchdog.stop()
+        await self.errands.stop()
         self._is_shut = True
         await self.backend.aclose()
 
@@ -271,13 +270,21 @@ class AsyncClient:
                 runtime.Event(), deadline=self.clock.now() + 0.005, clock=self.clock
             )
 
-    async def _release_at_close(self, hold: AsyncHold) -> None:
+    async def _release_all_at_close(self, holds: list[AsyncHold]) -> None:
+        # However many there are, a store that does not answer is waited for once.
+        deadline = self.request_deadline()
+        for hold in holds:
+            if not await self._release_at_close(hold) and self.clock.now() >= deadline:
+                return
+
+    async def _release_at_close(self, hold: AsyncHold) -> bool:
+        """Whether the store has answered, if there was a question."""
         # Not under the feet of a block that still runs, nor of another thread that
         # holds a lease without one: those run out by themselves.
         owner = hold.context()
         may_be_used = not runtime.Block.can_interrupt and owner not in (None, runtime.context())
         if hold.blocks or may_be_used or hold.is_over:
-            return
+            return True
         self.remove(hold)
         try:
             await self.backend.release(
@@ -286,6 +293,8 @@ class AsyncClient:
         except (BackendError, OutcomeUnknown) as error:
             # Told as lost already, and it ends by its ttl.
             self.logger.debug("release at close not answered: %s", error)
+            return False
+        return True
 
     def after_fork_in_child(self) -> None:
         """Hold nothing, and be somebody else."""
@@ -297,6 +306,7 @@ class AsyncClient:
         self.errands.after_fork_in_child()
         self.home = runtime.Home()
         for hold in holds:
+            hold.lost.reason = None  # whatever was told before, here nothing of it is ours
             hold.lost.set("forked")
         self._introduce()
 

@@ -30,13 +30,18 @@ class AsyncEntered(Generic[T]):
     def pop(self) -> T:
         """Return what the current thread or task leaves: the innermost that it entered.
 
-        A block may also be left by another than entered it (a fixture, an exit stack).
+        A block may also be left by another than entered it (a fixture, an exit stack), most
+        likely one whose enterer has ended.
         """
         with self._client.state:
             blocks = self._blocks
             if len(blocks) > 1:
                 context = runtime.context()
                 mine = [i for i, (_, owner) in enumerate(blocks) if owner() is context]
-                if mine:
-                    return blocks.pop(mine[-1])[0]
+                left = [i for i, (_, owner) in enumerate(blocks) if _is_gone(owner())]
+                return blocks.pop((mine or left or [-1])[-1])[0]
             return blocks.pop()[0]
+
+
+def _is_gone(owner: runtime.Context | None) -> bool:
+    return owner is None or runtime.has_ended(owner)

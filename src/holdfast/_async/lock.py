@@ -135,34 +135,31 @@ class AsyncLock:
             return None  # the store knows what an explicit owner holds
         with self._client.state:
             # In one step with taking the handle: another thread may be releasing the last.
-            hold = self._hold_to_reenter(context)
-            if hold is None:
+            hold = self._client.holds.of(context, self.name)
+            if hold is None or hold.handles == 0:
                 return None
             if hold.is_trusted(self._client.clock.now()):
-                return self.lease_on(hold)
+                return self.lease_on(hold) if self._fits(hold) else None
         # Told once: whoever then asks again knows that it enters anew.
         hold.lose("expired")
         self._client.remove(hold)
         raise hold.error()
 
-    def _hold_to_reenter(self, context: runtime.Context) -> AsyncHold | None:
-        hold = self._client.holds.of(context, self.name)
-        if hold is None or hold.handles == 0:
-            return None
+    def _fits(self, hold: AsyncHold) -> bool:
         if not self.options.reentrant:
             raise WouldDeadlock(
                 f"{self.name!r} is held by this very thread or task, and reentrant=False",
                 name=self.name,
             )
         if hold.grant.claim.capacity != self.capacity:
-            return None  # the store refuses it, naming both
+            return False  # the store refuses it, naming both
         if hold.grant.claim.weight < self.weight:
             raise WouldDeadlock(
                 f"{self.name!r} is held for reading by the one who asks to write; "
                 "release the read lease first",
                 name=self.name,
             )
-        return hold
+        return True
 
     # -- `with` and decorator ----------------------------------------------------------
 

@@ -61,9 +61,12 @@ class AsyncAllOf:
                     continue
                 left = None if deadline is None else max(0.0, deadline - clock.now())
                 leases[name] = await self._locks[name].acquire(timeout=left)
-        except BaseException:
+        except BaseException as error:
             # All or nothing, also when it was cancelled in the middle.
-            await runtime.shield(self._give_back(leases))
+            try:
+                await runtime.shield(self._give_back(leases))
+            except LockError as failure:
+                error.add_note(f"holdfast: {failure}")  # it goes on in the background
             raise
         return tuple(leases[name] for name in self.names)
 

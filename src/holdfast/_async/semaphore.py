@@ -10,7 +10,7 @@ from holdfast.options import LockOptions, checked_capacity, checked_permits
 
 if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
-    from holdfast._async.hold import AsyncHold
+    from holdfast._async.lease import AsyncLease
     from holdfast.runtime import aio as runtime
 
 
@@ -34,6 +34,6 @@ class AsyncSemaphore(AsyncLock):
             raise ConfigurationError("owner= belongs to lock(); a semaphore has none")
         super().__init__(client, name, options)
 
-    def _hold_to_reenter(self, context: runtime.Context) -> AsyncHold | None:
+    def _reentered(self, context: runtime.Context) -> AsyncLease | None:
         del context
         return None

@@ -65,13 +65,23 @@ class Errands:
         give_up = NEVER if is_carried else now + 2 * claim.ttl + 60
         with self._client.state:
             self._open.append(Errand(claim, grant, now, give_up))
-            if self._is_stopping:
-                return
-            if self._task is None:
-                self._kick = runtime.Event()
-                self._task = runtime.spawn(self._run, name="holdfast-errands")
-            elif self._kick is not None:
+            if self._task is not None and self._kick is not None:
                 self._kick.set()
+        self.go_on()
+
+    def go_on(self) -> None:
+        """See to it that somebody runs them."""
+        if not self._open or self._task is not None or self._is_stopping:
+            return
+        with self._client.state:
+            if self._task is not None:
+                return
+            self._kick = runtime.Event()
+            try:
+                self._task = runtime.spawn(self._run, name="holdfast-errands")
+            except RuntimeError as error:
+                # No thread is to be had just now; the watchdog comes by again.
+                self._client.logger.warning("errands have to wait: %s", error)
 
     def stop(self) -> None:
         """End the background; what is open is tried a last time, together as long as one."""
@@ -97,6 +107,8 @@ class Errands:
         client, kick = self._client, self._kick
         while kick is not None and not self._is_stopping:
             kick.clear()
+            if self._is_stopping:
+                return  # said between the look above and the clearing
             now = client.clock.now()
             with client.state:
                 due = [one for one in self._open if now >= one.due]

@@ -63,9 +63,12 @@ class AllOf:
                     continue
                 left = None if deadline is None else max(0.0, deadline - clock.now())
                 leases[name] = self._locks[name].acquire(timeout=left)
-        except BaseException:
+        except BaseException as error:
             # All or nothing, also when it was cancelled in the middle.
-            runtime.shield(self._give_back(leases))
+            try:
+                runtime.shield(self._give_back(leases))
+            except LockError as failure:
+                error.add_note(f"holdfast: {failure}")  # it goes on in the background
             raise
         return tuple(leases[name] for name in self.names)
 

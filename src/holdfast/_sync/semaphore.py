@@ -12,7 +12,7 @@ from holdfast.options import LockOptions, checked_capacity, checked_permits
 
 if TYPE_CHECKING:
     from holdfast._sync.client import Client
-    from holdfast._sync.hold import Hold
+    from holdfast._sync.lease import Lease
     from holdfast.runtime import threads as runtime
 
 
@@ -36,6 +36,6 @@ class Semaphore(Lock):
             raise ConfigurationError("owner= belongs to lock(); a semaphore has none")
         super().__init__(client, name, options)
 
-    def _hold_to_reenter(self, context: runtime.Context) -> Hold | None:
+    def _reentered(self, context: runtime.Context) -> Lease | None:
         del context
         return None

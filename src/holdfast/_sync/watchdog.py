@@ -148,6 +148,7 @@ class Watchdog:
             if self._is_stopping:
                 break  # said between the look above and the clearing
             now = client.clock.now()
+            client.errands.go_on()
             due, wake_at = self._look(now)
             if self._is_hurried:
                 self._is_hurried = False

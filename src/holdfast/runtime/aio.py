@@ -33,6 +33,7 @@ __all__ = [
     "close_at_exit",
     "context",
     "context_name",
+    "has_ended",
     "is_flavoured",
     "parents",
     "readable",
@@ -132,6 +133,11 @@ def context() -> Context:
 def context_name(task: Context) -> str:
     """Return how people know this owner context."""
     return task.get_name()
+
+
+def has_ended(task: Context) -> bool:
+    """Whether nobody is left of this owner context."""
+    return task.done()
 
 
 def is_flavoured(function: Callable[..., object]) -> bool:

@@ -35,7 +35,8 @@ class Shielded(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         task = cast("asyncio.Task[Any]", asyncio.current_task())
-        before = task.cancelling()
+        # One that was asked for while the task ran strikes at our first wait, and is ours to keep.
+        before = task.cancelling() - task._must_cancel  # type: ignore[attr-defined]  # noqa: SLF001
         cancelled: asyncio.CancelledError | None = None
         while True:
             try:
@@ -71,6 +72,9 @@ class _Uncancellable:
         future._asyncio_future_blocking = False  # noqa: SLF001
         self._asyncio_future_blocking = True
         self._future = future
+
+    def done(self) -> bool:
+        return self._future.done()
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self._future.get_loop()

@@ -32,6 +32,7 @@ __all__ = [
     "close_at_exit",
     "context",
     "context_name",
+    "has_ended",
     "is_flavoured",
     "parents",
     "readable",
@@ -51,6 +52,11 @@ OTHER_CLIENT = "holdfast.AsyncLocks"
 StateLock = threading.RLock
 Context = threading.Thread
 context = threading.current_thread
+
+
+def has_ended(thread: threading.Thread) -> bool:
+    """Whether nobody is left of this owner context."""
+    return not thread.is_alive()
 
 
 def context_name(thread: threading.Thread) -> str:
