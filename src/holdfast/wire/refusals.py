@@ -104,9 +104,11 @@ def unreachable(error: BaseException, *, where: str) -> LockError:
             return ConfigurationError(sentence.format(where=where, text=text))
     for kind, sentence in _REASONS.items():
         if any(isinstance(one, kind) for one in _chain(error)) or _SAYS[kind] in lower:
-            hint = _other_scheme(where)
+            hint = other_scheme(where)
             return BackendUnavailable(sentence.format(where=where, text=text, hint=hint))
-    return BackendUnavailable(f"{where} cannot be reached: {text}")
+    # In the driver's words alone: a reset, a broken pipe.
+    hint = other_scheme(where)
+    return BackendUnavailable(f"{where} cannot be reached: {text}; is it a Redis server{hint}?")
 
 
 def _refusal_in(text: str) -> Refusal | None:
@@ -249,7 +251,7 @@ def _command_at(text: str) -> str | None:
     return None
 
 
-def _other_scheme(where: str) -> str:
+def other_scheme(where: str) -> str:
     """Return the question whether TLS is what the two do not agree about."""
     scheme = where.partition("://")[0]
     if "rediss" in scheme:

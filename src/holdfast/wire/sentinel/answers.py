@@ -89,8 +89,10 @@ def no_master(place: Place, answers: Sequence[Answer]) -> LockError:
         error = refusals.of_sentinel(failure, where=place.where)
         if isinstance(error, ConfigurationError):
             return error
+    reason = failures[0] if failures else "none is named"
     return BackendUnavailable(
-        f"{place.where}: no Sentinel can be reached: {failures[0] if failures else 'none is named'}"
+        f"{place.where}: no Sentinel can be reached: {reason}; "
+        f"does one run there{refusals.other_scheme(place.where)}?"
     )
 
 
