@@ -207,6 +207,35 @@ def test_a_block_left_by_a_third_is_most_likely_of_one_who_has_ended() -> None:
     asyncio.run(main())
 
 
+def test_a_cancelled_all_stays_cancelled_though_what_it_had_is_not_given_back() -> None:
+    """The failure goes along as a note, and the giving back goes on in the background."""
+
+    async def main() -> None:
+        clock = virtual_clock()
+        store = MemoryStore(clock)
+        backend = AsyncFaultyBackend(AsyncMemoryBackend(clock=clock, store=store), clock=clock)
+        locks = AsyncLocks.from_backend(backend, clock=clock)
+        other = AsyncLocks.from_backend(AsyncMemoryBackend(clock=clock, store=store), clock=clock)
+        held = await other.lock("b").acquire()
+        taking = asyncio.create_task(locks.all("a", "b").acquire())
+        await asyncio.sleep(0.1)
+        assert await other.lock("a").locked()
+        backend.lose_request("release")
+
+        taking.cancel()
+        with pytest.raises(asyncio.CancelledError) as told:
+            await taking
+
+        assert any("holdfast" in note for note in told.value.__notes__)
+        await asyncio.sleep(5.0)
+        assert not await other.lock("a").locked()
+        await held.release()
+        await locks.aclose()
+        await other.aclose()
+
+    run_in_virtual_time(main())
+
+
 def test_closing_waits_once_for_a_store_that_is_away() -> None:
     """However many leases there are; and what runs in the background is ended all the same."""
 

@@ -160,6 +160,7 @@ class AsyncLease:
             self._forget()
             raise
         except BaseException:
+            # Not answered, or interrupted: it may be released again.
             with client.state:
                 self._is_released = False
                 hold.handles += 1

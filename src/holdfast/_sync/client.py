@@ -232,6 +232,7 @@ class Client:
         try:
             runtime.shield(self._close())
         except BaseException:
+            # An interrupt, most likely: what it cut short may be done by another call.
             self._may_close = not self._is_shut
             raise
 

@@ -162,6 +162,7 @@ class Lease:
             self._forget()
             raise
         except BaseException:
+            # Not answered, or interrupted: it may be released again.
             with client.state:
                 self._is_released = False
                 hold.handles += 1
