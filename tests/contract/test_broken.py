@@ -31,6 +31,7 @@ from holdfast import (
     Renewal,
 )
 from holdfast._async.backends.memory import AsyncMemoryBackend
+from holdfast._async.lease import lease_on
 from holdfast.core.door import Door
 from holdfast.core.trust import trusted_until
 from holdfast.embedded.memory import MemoryStore
@@ -255,8 +256,8 @@ class _FailureReleases(AsyncLock):
         try:
             return await super().acquire(**options)
         except AcquireTimeout:
-            for lease in list(self._leases):
-                await lease.release()
+            for handle in list(self._handles):
+                await lease_on(handle).release()
             raise
 
 

@@ -138,14 +138,14 @@ def test_a_lease_that_is_lost_before_its_block_begins_lets_no_body_run(
         backend = AsyncMemoryBackend(clock=clock, store=MemoryStore(clock))
         async with AsyncLocks.from_backend(backend, clock=clock) as locks:
             lock = locks.lock("door", ttl=1.0, renew=False)
-            acquire = lock.acquire
+            granted = lock.granted
 
-            async def slow() -> AsyncLease:
-                lease = await acquire()
+            async def slow(attempt: Any) -> AsyncLease:
+                lease = await granted(attempt)
                 await asyncio.sleep(2.0)
                 return lease
 
-            monkeypatch.setattr(lock, "acquire", slow)
+            monkeypatch.setattr(lock, "granted", slow)
             with pytest.raises(LeaseLost):
                 async with lock:
                     raise AssertionError

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from holdfast._async.handle import AsyncHandle
 from holdfast._async.hold import AsyncHold
+from holdfast._async.lease import AsyncLease
 from holdfast.core.backoff import delay, spread
 from holdfast.core.tokens import LIMIT
 from holdfast.core.trust import trusted_until
@@ -16,6 +18,7 @@ from holdfast.errors import (
     BackendMisbehaved,
     BackendUnavailable,
     LockError,
+    NotAcquired,
     OutcomeUnknown,
 )
 from holdfast.model import Acquired, Grant, Held
@@ -39,18 +42,50 @@ class Refused:
     waited: float
 
 
-class AsyncAcquisition:
-    """One call of acquire, from the first request to the hold or to leaving nothing behind."""
+class Cancel(Protocol):
+    """What ends a wait from outside: an event of `threading` or `asyncio`, say."""
 
-    def __init__(self, client: AsyncClient, lock: AsyncLock, *, timeout: float | None) -> None:
+    def is_set(self) -> bool:
+        """Whether the wait is to end."""
+        ...
+
+
+class Together:
+    """Several acquires that are handed over to the caller in one instant, or not at all."""
+
+    owes = True
+
+
+class AsyncAcquisition:
+    """One call of acquire, from the first request to the hold or to leaving nothing behind.
+
+    It is there before anything is asked, and belongs to the frames that ask. Dropped while it
+    owes something, because an interrupt struck where nobody could clean up, it is cleared up by
+    the client's background.
+    """
+
+    # Here too, for one that is interrupted before it is made.
+    owes = False
+    _together: Together | None = None
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        lock: AsyncLock,
+        *,
+        timeout: float | None,
+        cancel: Cancel | None = None,
+        together: Together | None = None,
+    ) -> None:
         self._client = client
+        self._together = together
         self._lock = lock
-        self._context = runtime.context()
+        self.context = runtime.context()
         self._started = client.clock.now()
         self._deadline = NEVER if timeout is None else self._started + timeout
         self._queues = timeout is None or timeout > 0
+        self.cancel = cancel
         self.claim = self._new_claim()
-        self._may_be_known = False
         self._is_unanswered = False
         self.stands = False
         self._failures = 0
@@ -58,6 +93,36 @@ class AsyncAcquisition:
         self._answered_at: float | None = None
         self._held = Held(())
         self.hold: AsyncHold | None = None
+        self.handles: tuple[AsyncHandle, ...] = ()
+
+    def __del__(self) -> None:
+        # It may strike anywhere, also inside a step that another lock protects: no more than this.
+        if self.owes and (self._together is None or self._together.owes):
+            self._client.left_behind(self)
+
+    def clear_up(self) -> None:
+        """Leave nothing behind, in the background: whoever asked is not there any more."""
+        for handle in self.handles:
+            self._client.leave(handle)
+        if not self.handles:
+            self._disown()
+            self._client.errands.withdraw_later(self.claim)
+
+    def _disown(self) -> None:
+        """Have no hold: the claim is about to be withdrawn."""
+        if self.hold is not None:
+            self._client.remove(self.hold)
+            self.hold.is_over = True
+
+    def lease_on(self, hold: AsyncHold) -> AsyncLease:
+        """Return a handle on the hold, which is ours until it is handed over to the caller."""
+        handle = AsyncHandle(hold, self._lock)
+        with self._client.state:
+            self.handles = (handle,)
+            self.owes = True
+            hold.add(handle)
+            self._lock.keep(handle)
+        return AsyncLease(handle)
 
     async def run(self) -> AsyncHold | Refused:
         """Return the hold, or that the time was up; whatever else happens is raised.
@@ -87,7 +152,7 @@ class AsyncAcquisition:
             raise
         except BaseException:
             # A cancellation or an interrupt too: whatever ends it leaves nothing behind.
-            if self._may_be_known:
+            if self.owes:
                 await runtime.shield(self._withdraw())
             raise
         if hold is None and self._queues and not await runtime.shield(self._withdraw()):
@@ -115,7 +180,7 @@ class AsyncAcquisition:
             weight=lock.weight,
             capacity=lock.capacity,
             options=lock.options,
-            context=self._context,
+            context=self.context,
             queues=self._queues,
         )
 
@@ -146,6 +211,7 @@ class AsyncAcquisition:
             until = min(self._deadline, now + spread(retry_in, jitter=clock.jitter()))
             await self._client.backend.wait(self.claim, deadline=until)
             self._client.refuse_closed()
+            self._refuse_cancelled()
             if clock.now() >= self._deadline:
                 return None
 
@@ -171,7 +237,7 @@ class AsyncAcquisition:
         """Return the answer, or None when the request failed and is worth repeating."""
         client = self._client
         deadline = min(sent_at, self._deadline) + client.request_timeout
-        self._may_be_known = True
+        self.owes = True
         was_unanswered, self._is_unanswered = self._is_unanswered, True
         try:
             answer = await client.backend.try_acquire(self.claim, deadline=deadline)
@@ -182,7 +248,7 @@ class AsyncAcquisition:
         except BackendUnavailable as error:
             self._is_unanswered = was_unanswered
             if self._answered_at is None and not was_unanswered:
-                self._may_be_known = False
+                self.owes = False
                 error.about(self._lock.name)
                 raise
             await self._pause_or_raise(error)
@@ -253,7 +319,7 @@ class AsyncAcquisition:
             client,
             self._lock,
             grant,
-            context=self._context,
+            context=self.context,
             options=self._lock.options,
             sent_at=sent_at,
             span=span,
@@ -261,9 +327,9 @@ class AsyncAcquisition:
             now=now,
         )
         hold.needs_tombstone = self._is_unanswered
-        client.add(hold)
         self.hold = hold
-        runtime.remember_context(self._context)
+        client.add(hold)
+        runtime.remember_context(self.context)
         client.emit(Acquired, grant, now - self._started)
         return hold
 
@@ -275,6 +341,7 @@ class AsyncAcquisition:
     async def _withdraw(self) -> bool:
         """Leave nothing behind; false if the store did not answer (it goes on behind us)."""
         client, now = self._client, self._client.clock.now()
+        self._disown()
         latest = min(now, self._deadline) + client.request_timeout
         try:
             await client.backend.withdraw(
@@ -283,8 +350,20 @@ class AsyncAcquisition:
         except (BackendError, OutcomeUnknown) as error:
             client.logger.debug("withdrawal not answered: %s", error)
             client.errands.withdraw_later(self.claim)
+            self.owes = False
             return False
+        self.owes = False
         return True
+
+    def _refuse_cancelled(self) -> None:
+        if self.cancel is not None and self.cancel.is_set():
+            held = self._held
+            raise NotAcquired(
+                f"the wait for {self._lock.name!r} was cancelled",
+                name=self._lock.name,
+                holders=held.holders,
+                place=held.place,
+            )
 
     def _warn_of_parents(self) -> None:
         name = self._lock.name

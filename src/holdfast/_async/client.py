@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import weakref
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from holdfast._async.errands import AsyncErrands
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from holdfast._async.acquiring import AsyncAcquisition
     from holdfast._async.backend import AsyncBackend
+    from holdfast._async.handle import AsyncDuty, AsyncHandle
     from holdfast._async.hold import AsyncHold
     from holdfast.model import Grant
     from holdfast.options import LockOptions
@@ -51,8 +54,11 @@ class AsyncClient:
         self._on_event = on_event
         self._label = label or ""
         self.holds = AsyncHolds(self.state)
-        self._asking: set[AsyncAcquisition] = set()
-        self._may_close = True
+        # Weakly: one that was interrupted is not there any more, and nobody waits for it.
+        self._asking: weakref.WeakSet[AsyncAcquisition] = weakref.WeakSet()
+        self._cancellable: weakref.WeakSet[AsyncAcquisition] = weakref.WeakSet()
+        self._left_behind: deque[AsyncAcquisition | AsyncDuty] = deque()
+        self._closer: runtime.Context | None = None
         self._is_closed = False
         self._is_shut = False
         self._introduce()
@@ -72,6 +78,8 @@ class AsyncClient:
         """Refuse a closed client or a second loop, and tell of what was lost meanwhile."""
         self.refuse_closed()
         self.home.check()
+        if self._left_behind:
+            self.watchdog.wake()
         self.watchdog.notice()
 
     def refuse_closed(self) -> None:
@@ -84,11 +92,25 @@ class AsyncClient:
         with self.state:
             self.refuse_closed()
             self._asking.add(one)
+            if one.cancel is not None:
+                self._cancellable.add(one)
+                self.watchdog.wake()
 
     def ends_asking(self, one: AsyncAcquisition) -> None:
         """Know that it asks no more, and has withdrawn if it was not granted."""
         with self.state:
             self._asking.discard(one)
+            if one.cancel is not None:
+                self._cancellable.discard(one)
+
+    def rouse_cancelled(self) -> bool:
+        """Let whoever was told to wait no longer find that out; whether anybody may be told."""
+        with self.state:
+            waiting = list(self._cancellable)
+        for one in waiting:
+            if one.cancel is not None and one.cancel.is_set():
+                self.backend.rouse(one.claim)
+        return bool(waiting)
 
     def request_deadline(self) -> float:
         """Return when a request that is sent now is given up."""
@@ -137,6 +159,33 @@ class AsyncClient:
         self.watchdog.unwatch(hold)
         self.holds.remove(hold)
 
+    def left_behind(self, what: AsyncAcquisition | AsyncDuty) -> None:
+        """Let the background clear up what an interrupt left; no lock is taken, from any thread."""
+        self._left_behind.append(what)
+        self.watchdog.kick()
+
+    def clear_up(self) -> None:
+        """End what was left behind; by the background alone, which nothing interrupts."""
+        while self._left_behind:
+            self._left_behind.popleft().clear_up()
+
+    def leave(self, handle: AsyncHandle) -> None:
+        """End a handle in the background: nobody is left to do it."""
+        hold = handle.hold
+        with self.state:
+            if handle.is_ended:
+                return
+            handle.end()
+            if hold.has_handles(beside=handle):
+                handle.is_released = True
+                hold.remove(handle)
+                return
+            if hold.lost.reason is not None or hold.is_over or hold.is_entrusted:
+                return
+            hold.release_sent = True
+            self.remove(hold)
+        self._release_later(hold)
+
     async def end(self, hold: AsyncHold) -> None:
         """Release a hold; raise LeaseLost if it was over before."""
         # What was sent while trusted is clean whatever a repeat answers: the first
@@ -175,6 +224,7 @@ class AsyncClient:
 
     def _release_later(self, hold: AsyncHold) -> None:
         hold.needs_tombstone = True
+        hold.is_entrusted = True
         self.errands.release_later(hold.grant)
 
     async def _why_over(self, hold: AsyncHold) -> str:
@@ -208,12 +258,26 @@ class AsyncClient:
             self.guarded(self._on_event, event)
 
     def guarded(self, hook: Callable[[Any], object], argument: object) -> None:
-        """Call a hook of the application; its failure never harms a lease."""
+        """Call a hook of the application; its failure never harms a lease.
+
+        Nor does one that exits: in the background that would end the look-out for all leases,
+        and, in threads, nothing else.
+        """
         try:
             hook(argument)
         except Exception:
             # Somebody else's code: whatever it raises is told, and ends here.
             self.logger.exception("a hook of the application failed: %r", hook)
+        except BaseException:
+            # SystemExit and the like. An interrupt strikes a thread of the application, and has
+            # to get through there.
+            if not runtime.is_background():
+                raise
+            self.logger.exception(
+                "a hook of the application tried to exit in the background, where that ends "
+                "nothing; let it set an event, or send a signal to the process: %r",
+                hook,
+            )
 
     # -- closing -----------------------------------------------------------------------
 
@@ -222,17 +286,15 @@ class AsyncClient:
 
         A cancellation has to wait for it; an interrupt ends it, and it may be called again.
         """
+        me = runtime.context()
         with self.state:
-            if not self._may_close:
+            # Whoever closes again was interrupted, or so was one who is not there any more.
+            closer = self._closer
+            if self._is_shut or not (closer in (None, me) or runtime.has_ended(closer)):
                 return
-            self._may_close = False
+            self._closer = me
             self._is_closed = True
-        try:
-            await runtime.shield(self._close())
-        except BaseException:
-            # An interrupt, most likely: what it cut short may be done by another call.
-            self._may_close = not self._is_shut
-            raise
+        await runtime.shield(self._close())
 
     async def _close(self) -> None:
         with self.state:
@@ -254,6 +316,7 @@ class AsyncClient:
                 # Closing goes on without the store; what we held there ends by its ttl.
                 self.logger.debug("closing without the store: %s", error)
         await self.watchdog.stop()
+        self.clear_up()
         await self.errands.stop()
         self._is_shut = True
         await self.backend.aclose()
@@ -286,7 +349,7 @@ class AsyncClient:
         may_be_used = not runtime.Block.can_interrupt and owner not in (None, runtime.context())
         if hold.blocks or may_be_used or hold.is_over:
             return True
-        self.remove(hold)
+        is_answered = True
         try:
             await self.backend.release(
                 hold.grant, deadline=self.request_deadline(), tombstone=hold.needs_tombstone
@@ -294,15 +357,18 @@ class AsyncClient:
         except (BackendError, OutcomeUnknown) as error:
             # Told as lost already, and it ends by its ttl.
             self.logger.debug("release at close not answered: %s", error)
-            return False
-        return True
+            is_answered = False
+        self.remove(hold)  # now, so that a close that is interrupted before can be repeated
+        return is_answered
 
     def after_fork_in_child(self) -> None:
         """Hold nothing, and be somebody else."""
         holds = self.holds.all()
         self.state = runtime.StateLock()
         self.holds = AsyncHolds(self.state)
-        self._asking = set()
+        self._asking = weakref.WeakSet()
+        self._cancellable = weakref.WeakSet()
+        self._left_behind.clear()
         self.watchdog.after_fork_in_child()
         self.errands.after_fork_in_child()
         self.home = runtime.Home()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
+from holdfast._async.lease import lease_on
 from holdfast.core.renewing import due_after
 from holdfast.core.trust import at_risk_from, is_at_risk
 from holdfast.errors import LeaseLost
@@ -13,7 +14,7 @@ from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
-    from holdfast._async.lease import AsyncLease
+    from holdfast._async.handle import AsyncHandle
     from holdfast._async.lock import AsyncLock
     from holdfast.model import Grant
     from holdfast.options import LockOptions
@@ -24,11 +25,13 @@ NEVER = float("inf")
 class AsyncHold:
     """What the watchdog renews and the leases share; touched under the client's state lock.
 
-    It knows its leases and its lock only weakly: when nobody else does, it is abandoned.
+    It knows its lock and its handles only weakly, as these know their leases: when nobody else
+    does, or only the lock of one whose owner has ended, it is abandoned.
     """
 
     __slots__ = (
         "__weakref__",
+        "_handles",
         "at_risk_told",
         "blocks",
         "capped_at",
@@ -38,10 +41,9 @@ class AsyncHold:
         "ends_at",
         "ends_by",
         "grant",
-        "handles",
+        "is_entrusted",
         "is_over",
         "is_renewing",
-        "leases",
         "lock",
         "looked_at",
         "lost",
@@ -83,10 +85,10 @@ class AsyncHold:
         self.capped_at = NEVER if options.max_hold is None else now + options.max_hold
         self.on_lost = options.on_lost
         self.lost = runtime.Signal(client.clock)
-        self.leases: list[weakref.ref[AsyncLease]] = []
-        self.handles = 0
+        self._handles: list[weakref.ref[AsyncHandle]] = []
         self.blocks: list[runtime.Block] = []
         self.is_over = False
+        self.is_entrusted = False
         self.is_renewing = False
         self.unanswered = False
         self.at_risk_told = False
@@ -123,8 +125,31 @@ class AsyncHold:
         self.looked_at = min(due, risk, self.ends_at)
 
     def is_abandoned(self) -> bool:
-        """Whether nobody is left who could release it."""
-        return self.lock() is None and all(lease() is None for lease in self.leases)
+        """Whether nobody is left who could release it.
+
+        A lock can, also without a lease, but only for the thread or task that acquired.
+        """
+        owner = self.context()
+        if self.lock() is not None and owner is not None and not runtime.has_ended(owner):
+            return False
+        return not any(handle.is_kept() for handle in self.handles())
+
+    def handles(self) -> list[AsyncHandle]:
+        """Return the handles on it, those that are just being released too."""
+        return [one for ref in self._handles if (one := ref()) is not None]
+
+    def add(self, handle: AsyncHandle) -> None:
+        """Know a further handle."""
+        self._handles.append(weakref.ref(handle))
+
+    def remove(self, handle: AsyncHandle) -> None:
+        """Forget a handle: a hold that is re-entered a million times must not remember each."""
+        self._handles = [one for one in self._handles if one() not in (None, handle)]
+
+    def has_handles(self, *, beside: AsyncHandle | None = None) -> bool:
+        """Whether there is a handle on it that was not released, perhaps beside another."""
+        # No generator: Python swallows an interrupt that strikes while it drops one.
+        return bool([one for one in self.handles() if one is not beside and not one.is_released])
 
     def lose(self, reason: str) -> None:
         """Tell everybody that the lease is over; the first reason stays."""
@@ -142,9 +167,8 @@ class AsyncHold:
             block.interrupt(f"holdfast: the lease on {self.grant.claim.name!r} was lost: {reason}")
         self.client.emit(Lost, self.grant, reason)
         if self.on_lost is not None:
-            lease = next((one for ref in self.leases if (one := ref()) is not None), None)
-            if lease is not None:
-                self.client.guarded(self.on_lost, lease)
+            for handle in self.handles()[:1]:
+                self.client.guarded(self.on_lost, lease_on(handle))
 
     def error(self) -> LeaseLost:
         """Return the error that tells of the loss."""

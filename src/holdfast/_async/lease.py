@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Self
 
+from holdfast._async.handle import AsyncDuty
 from holdfast.core.renewing import after_renewal
 from holdfast.errors import (
     LeaseLost,
@@ -18,8 +19,7 @@ from holdfast.runtime import aio as runtime
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from holdfast._async.hold import AsyncHold
-    from holdfast._async.lock import AsyncLock
+    from holdfast._async.handle import AsyncHandle
 
 
 class AsyncLease:
@@ -30,15 +30,13 @@ class AsyncLease:
     refuse smaller ones.
     """
 
-    __slots__ = ("__weakref__", "_block", "_hold", "_is_released", "_lock")
+    __slots__ = ("__weakref__", "_block", "_handle", "_hold")
 
-    def __init__(self, hold: AsyncHold, lock: AsyncLock) -> None:
-        self._hold = hold
-        self._lock = weakref.ref(lock)
-        self._is_released = False
+    def __init__(self, handle: AsyncHandle) -> None:
+        self._handle = handle
+        self._hold = handle.hold
         self._block: runtime.Block | None = None
-        hold.leases.append(weakref.ref(self))
-        hold.handles += 1
+        handle.lease = weakref.ref(self)
 
     @property
     def name(self) -> str:
@@ -77,12 +75,12 @@ class AsyncLease:
     @property
     def is_trusted(self) -> bool:
         """Whether the holder may still act; by the local clock, without asking the store."""
-        return not self._is_released and self._hold.is_trusted(self._hold.client.clock.now())
+        return not self._handle.is_released and self._hold.is_trusted(self._hold.client.clock.now())
 
     @property
     def is_at_risk(self) -> bool:
         """Whether a renewal is overdue or unanswered, while the lease is still trusted."""
-        return not self._is_released and self._hold.is_at_risk(self._hold.client.clock.now())
+        return not self._handle.is_released and self._hold.is_at_risk(self._hold.client.clock.now())
 
     @property
     def remaining(self) -> float:
@@ -104,7 +102,7 @@ class AsyncLease:
         """
         hold = self._hold
         hold.client.watchdog.notice()
-        if self._is_released or hold.is_over or hold.release_sent:
+        if self._handle.is_released or hold.is_over or hold.release_sent:
             raise NotOwner(f"the lease on {self.name!r} was released", name=self.name)
         if hold.lost.reason is None and not hold.is_trusted(hold.client.clock.now()):
             hold.lose("expired")
@@ -137,18 +135,17 @@ class AsyncLease:
         Raises NotOwner the second time, and LeaseLost if the lease ended before. After
         any other error it may be tried again.
         """
-        hold, client = self._hold, self._hold.client
+        handle, hold, client = self._handle, self._hold, self._hold.client
         with client.state:
-            if self._is_released:
+            if handle.is_released:
                 raise NotOwner(f"the lease on {self.name!r} was released before", name=self.name)
-            self._is_released = True
-            hold.handles -= 1
-            is_last = hold.handles == 0
+            duty = AsyncDuty(client, (handle,))
+            handle.is_released = True
+            is_last = not hold.has_handles(beside=handle)
             if not is_last:
-                # A hold that is re-entered a million times must not remember each of them.
-                hold.leases = [one for one in hold.leases if one() not in (None, self)]
+                hold.remove(handle)
+                handle.end()
         if not is_last:
-            self._forget()
             client.watchdog.notice()
             if not hold.is_trusted(client.clock.now()):
                 hold.lose("expired")
@@ -157,24 +154,27 @@ class AsyncLease:
         try:
             await runtime.shield(client.end(hold))
         except LeaseLost:
-            self._forget()
+            handle.end()
+            raise
+        except LockError:
+            # Not answered. It goes on in the background, and may be repeated by the caller.
+            duty.fulfil()
+            handle.is_released = False
             raise
         except BaseException:
-            # Not answered, or interrupted: it may be released again.
-            with client.state:
-                self._is_released = False
-                hold.handles += 1
+            # Interrupted: as above, unless it was done before a cancellation could strike.
+            if hold.is_over:
+                handle.end()
+            else:
+                handle.is_released = False
             raise
-        self._forget()
-
-    def _forget(self) -> None:
-        lock = self._lock()
-        if lock is not None:
-            lock.forget(self)
+        handle.end()
 
     async def __aenter__(self) -> Self:
+        duty = AsyncDuty(self._hold.client, (self._handle,))
         self.check()
         self.enter_block()
+        runtime.keep_for_block(self, duty)
         return self
 
     def enter_block(self) -> None:
@@ -190,6 +190,7 @@ class AsyncLease:
                 return
         raise hold.error()
 
+    @runtime.leaves_block
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -213,7 +214,7 @@ class AsyncLease:
         if self._hold.lost.reason == "forked":
             return  # a child holds nothing: there is nothing to leave and nobody to tell
         failure: LockError | None = self._hold.error() if was_interrupted else None
-        if not self._is_released:
+        if not self._handle.is_released:
             try:
                 await self.release()
             except LockError as caught:
@@ -228,3 +229,9 @@ class AsyncLease:
     def __repr__(self) -> str:
         state = "trusted" if self.is_trusted else "over"
         return f"<{type(self).__name__} {self.name!r} token={self._hold.grant.token} {state}>"
+
+
+def lease_on(handle: AsyncHandle) -> AsyncLease:
+    """Return the caller's lease, or another if the caller has dropped it."""
+    lease = None if handle.lease is None else handle.lease()
+    return AsyncLease(handle) if lease is None else lease

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from holdfast._async.acquiring import AsyncAcquisition, Refused
 from holdfast._async.entered import AsyncEntered
-from holdfast._async.lease import AsyncLease
+from holdfast._async.handle import AsyncDuty
+from holdfast._async.lease import lease_on
 from holdfast.core.naming import checked_name
 from holdfast.errors import (
     AcquireTimeout,
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from types import TracebackType
 
+    from holdfast._async.acquiring import Cancel
     from holdfast._async.client import AsyncClient
+    from holdfast._async.handle import AsyncHandle
     from holdfast._async.hold import AsyncHold
+    from holdfast._async.lease import AsyncLease
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,9 +49,9 @@ class AsyncLock:
         self.name = checked_name(name)
         self.options = options
         self._client = client
-        # In the order of acquiring; keeping them here keeps a lease alive that the caller
-        # of `acquire` did not store but means to end by `release`.
-        self._leases: dict[AsyncLease, weakref.ref[runtime.Context]] = {}
+        # In the order of acquiring, and whose they are: the caller of `acquire` may not store the
+        # lease, but mean to end it by `release`.
+        self._handles: dict[AsyncHandle, weakref.ref[runtime.Context]] = {}
         self._entered: AsyncEntered[AsyncLease] = AsyncEntered(client)
         capabilities = client.backend.capabilities
         checked_ttl(options.ttl, minimum=client.backend.min_ttl)
@@ -64,15 +68,59 @@ class AsyncLock:
 
     # -- the verbs ---------------------------------------------------------------------
 
-    async def acquire(self, *, timeout: float | Unset | None = UNSET) -> AsyncLease:
+    async def acquire(
+        self, *, timeout: float | Unset | None = UNSET, cancel: Cancel | None = None
+    ) -> AsyncLease:
         """Return a lease, or raise AcquireTimeout: None waits for ever, 0 tries once.
 
         The time counts for waiting in line; a store that does not answer may take one
-        request timeout more.
+        request timeout more. `cancel` is an event, of `threading` or `asyncio`: once another
+        thread or task sets it, the wait ends with NotAcquired, and the place in line is given up.
         """
         seconds = self.options.timeout if timeout is UNSET else checked_timeout(timeout)
-        answer = await self._acquire(seconds)
-        if isinstance(answer, AsyncLease):
+        attempt = AsyncAcquisition(self._client, self, timeout=seconds, cancel=cancel)
+        lease = await self.granted(attempt)
+        attempt.owes = False  # the caller has it: nothing strikes between this and the return
+        return lease
+
+    async def try_acquire(self) -> AsyncLease | None:
+        """Return a lease, or None when somebody else holds it; joins no line."""
+        attempt = AsyncAcquisition(self._client, self, timeout=0.0)
+        lease = await self._try(attempt)
+        attempt.owes = False  # as above
+        return None if isinstance(lease, Refused) else lease
+
+    async def release(self) -> None:
+        """End the innermost lease that this thread or task has of this lock object."""
+        context = runtime.context()
+        with self._client.state:
+            mine = [handle for handle, owner in self._handles.items() if owner() is context]
+        if not mine:
+            raise NotOwner(
+                f"{self.name!r} is not held through this object by the one who releases it",
+                name=self.name,
+            )
+        await lease_on(mine[-1]).release()
+
+    async def locked(self) -> bool:
+        """Whether anybody holds the name; the answer may be old when it arrives."""
+        self._client.enter()
+        deadline = self._client.request_deadline()
+        inspection = await self._client.backend.inspect(self.name, deadline=deadline)
+        return bool(inspection.holders)
+
+    def keep(self, handle: AsyncHandle) -> None:
+        """Know a handle, so that `release` can end it."""
+        self._handles[handle] = handle.hold.context
+
+    def forget(self, handle: AsyncHandle) -> None:
+        """Drop a handle that was ended."""
+        with self._client.state:
+            self._handles.pop(handle, None)
+
+    async def granted(self, attempt: AsyncAcquisition) -> AsyncLease:
+        answer = await self._try(attempt)
+        if not isinstance(answer, Refused):
             return answer
         raise AcquireTimeout(
             _sentence(self.name, answer),
@@ -82,64 +130,28 @@ class AsyncLock:
             place=answer.held.place,
         )
 
-    async def try_acquire(self) -> AsyncLease | None:
-        """Return a lease, or None when somebody else holds it; joins no line."""
-        answer = await self._acquire(0.0)
-        return answer if isinstance(answer, AsyncLease) else None
-
-    async def release(self) -> None:
-        """End the innermost lease that this thread or task has of this lock object."""
-        context = runtime.context()
-        with self._client.state:
-            mine = [lease for lease, owner in self._leases.items() if owner() is context]
-        if not mine:
-            raise NotOwner(
-                f"{self.name!r} is not held through this object by the one who releases it",
-                name=self.name,
-            )
-        await mine[-1].release()
-
-    async def locked(self) -> bool:
-        """Whether anybody holds the name; the answer may be old when it arrives."""
-        self._client.enter()
-        deadline = self._client.request_deadline()
-        inspection = await self._client.backend.inspect(self.name, deadline=deadline)
-        return bool(inspection.holders)
-
-    def forget(self, lease: AsyncLease) -> None:
-        """Drop a lease that was released."""
-        with self._client.state:
-            self._leases.pop(lease, None)
-
-    async def _acquire(self, timeout: float | None) -> AsyncLease | Refused:
+    async def _try(self, attempt: AsyncAcquisition) -> AsyncLease | Refused:
         client = self._client
         client.enter()
-        lease = self._reentered(runtime.context())
+        lease = self._reentered(attempt)
         if lease is not None:
             return lease
-        answer = await AsyncAcquisition(client, self, timeout=timeout).run()
+        answer = await attempt.run()
         client.watchdog.notice()
-        return answer if isinstance(answer, Refused) else self.lease_on(answer)
-
-    def lease_on(self, hold: AsyncHold) -> AsyncLease:
-        """Return a further handle on the hold."""
-        with self._client.state:
-            lease = AsyncLease(hold, self)
-            self._leases[lease] = hold.context
-        return lease
+        return answer if isinstance(answer, Refused) else attempt.lease_on(answer)
 
     # -- re-entry ----------------------------------------------------------------------
 
-    def _reentered(self, context: runtime.Context) -> AsyncLease | None:
+    def _reentered(self, attempt: AsyncAcquisition) -> AsyncLease | None:
         if self.options.owner is not None:
             return None  # the store knows what an explicit owner holds
         with self._client.state:
             # In one step with taking the handle: another thread may be releasing the last.
-            hold = self._client.holds.of(context, self.name)
-            if hold is None or hold.handles == 0:
+            hold = self._client.holds.of(attempt.context, self.name)
+            if hold is None or not hold.has_handles():
                 return None
             if hold.is_trusted(self._client.clock.now()):
-                return self.lease_on(hold) if self._fits(hold) else None
+                return attempt.lease_on(hold) if self._fits(hold) else None
         # Told once: whoever then asks again knows that it enters anew.
         hold.lose("expired")
         self._client.remove(hold)
@@ -164,15 +176,21 @@ class AsyncLock:
     # -- `with` and decorator ----------------------------------------------------------
 
     async def __aenter__(self) -> AsyncLease:
-        lease = await self.acquire()
+        attempt = AsyncAcquisition(self._client, self, timeout=self.options.timeout)
+        lease = await self.granted(attempt)
         try:
             lease.enter_block()
         except LeaseLost:
             await lease.release()  # which says so too
             raise
+        forget = functools.partial(self._entered.discard, lease)
+        duty = AsyncDuty(self._client, attempt.handles, forget=forget)
         self._entered.push(lease)
+        runtime.keep_for_block(self, duty)
+        attempt.owes = False  # from here on the block has it
         return lease
 
+    @runtime.leaves_block
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -187,7 +205,7 @@ class AsyncLock:
 
         @functools.wraps(function)
         async def locked(*args: P.args, **kwargs: P.kwargs) -> R:
-            async with await self.acquire():
+            async with self:
                 return await function(*args, **kwargs)
 
         return locked

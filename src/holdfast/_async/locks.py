@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
 from holdfast._async.client import AsyncClient
@@ -189,6 +190,8 @@ class AsyncLocks:
         """
         checked_if_held(if_held)
         lock_options = self._options(options)
+        if if_held != "wait":
+            lock_options = replace(lock_options, timeout=0.0)
 
         def decorate(
             function: Callable[P, Awaitable[R]],
@@ -199,14 +202,15 @@ class AsyncLocks:
             @functools.wraps(function)
             async def locked(*args: P.args, **kwargs: P.kwargs) -> R | None:
                 lock = AsyncLock(self._client, name_for(*args, **kwargs), lock_options)
+                has_entered = False
                 try:
-                    lease = await (lock.acquire() if if_held == "wait" else lock.acquire(timeout=0))
+                    async with lock:
+                        has_entered = True
+                        return await function(*args, **kwargs)
                 except NotAcquired:
-                    if if_held == "skip":
+                    if if_held == "skip" and not has_entered:
                         return None
                     raise
-                async with lease:
-                    return await function(*args, **kwargs)
 
             return locked
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast._async.acquiring import AsyncAcquisition
+from holdfast._async.acquiring import AsyncAcquisition, Together
 from holdfast._async.entered import AsyncEntered
+from holdfast._async.handle import AsyncDuty
 from holdfast._async.lock import AsyncLock
 from holdfast.errors import (
     AcquireTimeout,
     ConfigurationError,
     LockError,
+    NotAcquired,
     OutcomeUnknown,
     WouldDeadlock,
 )
@@ -18,13 +22,16 @@ from holdfast.options import UNSET, LockOptions, Unset, checked_timeout
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from holdfast._async.client import AsyncClient
     from holdfast._async.hold import AsyncHold
     from holdfast._async.lease import AsyncLease
     from holdfast.model import Grant
+
+Attempts = dict[str, AsyncAcquisition]
+"""By name; kept by whoever asks until the leases are handed over."""
 
 
 class AsyncAllOf:
@@ -51,16 +58,32 @@ class AsyncAllOf:
     async def acquire(self, *, timeout: float | Unset | None = UNSET) -> tuple[AsyncLease, ...]:
         """Return the leases in the order of the names as given; the timeout is for all."""
         seconds = self._options.timeout if timeout is UNSET else checked_timeout(timeout)
+        together, attempts = Together(), Attempts()
+        leases = await self._acquire(seconds, together, attempts)
+        together.owes = False  # the caller has them: nothing strikes between this and the return
+        return leases
+
+    async def _acquire(
+        self, timeout: float | None, together: Together, attempts: Attempts
+    ) -> tuple[AsyncLease, ...]:
         clock = self._client.clock
-        deadline = None if seconds is None else clock.now() + seconds
+        deadline = None if timeout is None else clock.now() + timeout
         self._refuse_deadlock()
-        leases = await self._acquire_together(seconds)
+        leases = await self._acquire_together(timeout, together, attempts)
+        lost = AnyLost(leases)
         try:
             for name in self._order:
-                if name in leases:
-                    continue
-                left = None if deadline is None else max(0.0, deadline - clock.now())
-                leases[name] = await self._locks[name].acquire(timeout=left)
+                if name not in leases:
+                    left = None if deadline is None else max(0.0, deadline - clock.now())
+                    attempts[name] = attempt = AsyncAcquisition(
+                        self._client,
+                        self._locks[name],
+                        timeout=left,
+                        cancel=lost,
+                        together=together,
+                    )
+                    leases[name] = await self._next(attempt, lost)
+            lost.check()
         except BaseException as error:
             # All or nothing, also when it was cancelled in the middle.
             try:
@@ -70,15 +93,29 @@ class AsyncAllOf:
             raise
         return tuple(leases[name] for name in self.names)
 
-    async def _acquire_together(self, timeout: float | None) -> dict[str, AsyncLease]:
+    async def _next(self, attempt: AsyncAcquisition, lost: AnyLost) -> AsyncLease:
+        try:
+            return await self._locks[attempt.claim.name].granted(attempt)
+        except NotAcquired:
+            lost.check()  # perhaps that is why the wait has ended
+            raise
+
+    async def _acquire_together(
+        self, timeout: float | None, together: Together, attempts: Attempts
+    ) -> dict[str, AsyncLease]:
         """Return all leases if they could be had in one step, else none."""
         locks = [self._locks[name] for name in self._order]
         held = set(self._client.holds.names_of(runtime.context()))
         if len(locks) == 1 or not held.isdisjoint(self.names):
             return {}
-        holds = await _in_one_step(self._client, locks, timeout=timeout)
+        for lock in locks:
+            attempts[lock.name] = AsyncAcquisition(
+                self._client, lock, timeout=timeout, together=together
+            )
+        holds = await _in_one_step(self._client, list(attempts.values()))
         return {
-            lock.name: lock.lease_on(hold) for lock, hold in zip(locks, holds or (), strict=False)
+            hold.grant.claim.name: attempts[hold.grant.claim.name].lease_on(hold)
+            for hold in holds or ()
         }
 
     async def try_acquire(self) -> tuple[AsyncLease, ...] | None:
@@ -110,16 +147,24 @@ class AsyncAllOf:
                     stack.push_async_callback(leases[name].release)
 
     async def __aenter__(self) -> tuple[AsyncLease, ...]:
-        leases = await self.acquire()
+        together, attempts = Together(), Attempts()
+        leases = await self._acquire(self._options.timeout, together, attempts)
         async with runtime.ExitStack() as stack:
             # Each is released whatever happens; entering one that was lost meanwhile raises.
             for lease in leases:
                 stack.push_async_exit(lease)
             for lease in leases:
                 lease.enter_block()
-            self._entered.push(stack.pop_all())
+            block = stack.pop_all()
+        handles = [handle for one in attempts.values() for handle in one.handles]
+        forget = functools.partial(self._entered.discard, block)
+        duty = AsyncDuty(self._client, handles, forget=forget)
+        self._entered.push(block)
+        runtime.keep_for_block(self, duty)
+        together.owes = False  # from here on the block has them
         return leases
 
+    @runtime.leaves_block
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -132,8 +177,24 @@ class AsyncAllOf:
         return f"<{type(self).__name__} {', '.join(map(repr, self.names))}>"
 
 
+@dataclass(frozen=True, slots=True)
+class AnyLost:
+    """Ends the wait for a further name when one that we have already is lost."""
+
+    leases: Mapping[str, AsyncLease]
+
+    def is_set(self) -> bool:
+        """Whether one of them was lost."""
+        return any(lease.lost.is_set() for lease in self.leases.values())
+
+    def check(self) -> None:
+        """Raise LeaseLost if one of them was."""
+        for lease in self.leases.values():
+            lease.check()
+
+
 async def _in_one_step(
-    client: AsyncClient, locks: Sequence[AsyncLock], *, timeout: float | None
+    client: AsyncClient, attempts: Sequence[AsyncAcquisition]
 ) -> list[AsyncHold] | None:
     """Return a hold on each, granted in one step; None if they are to be asked for one by one.
 
@@ -141,13 +202,12 @@ async def _in_one_step(
     withdrawal goes on in the background.
     """
     client.enter()
-    attempts = [AsyncAcquisition(client, lock, timeout=timeout) for lock in locks]
     try:
         for one in attempts:
             client.begins_asking(one)
         sent_at = client.clock.now()
         grants = await _granted_together(client, attempts, sent_at)
-        return None if grants is None else await _believed(client, attempts, grants, sent_at)
+        return None if grants is None else await _believed(attempts, grants, sent_at)
     finally:
         for one in attempts:
             client.ends_asking(one)
@@ -158,24 +218,33 @@ async def _granted_together(
 ) -> Sequence[Grant] | None:
     claims = [one.claim for one in attempts]
     deadline = sent_at + client.request_timeout
+    _owe(attempts, owes=True)
     try:
-        return await client.backend.try_acquire_all(claims, deadline=deadline)
+        grants = await client.backend.try_acquire_all(claims, deadline=deadline)
     except OutcomeUnknown as error:
         error.about(claims[0].name)
-        if await runtime.shield(_give_up(client, attempts)):
+        if await runtime.shield(_give_up(attempts)):
             return None
         raise
     except LockError as error:
+        _owe(attempts, owes=False)
         error.about(claims[0].name)
         raise
     except BaseException:
         # A cancellation or an interrupt: whatever ends it leaves nothing behind.
-        await runtime.shield(_give_up(client, attempts))
+        await runtime.shield(_give_up(attempts))
         raise
+    if grants is None:
+        _owe(attempts, owes=False)
+    return grants
+
+
+def _owe(attempts: Sequence[AsyncAcquisition], *, owes: bool) -> None:
+    for one in attempts:
+        one.owes = owes
 
 
 async def _believed(
-    client: AsyncClient,
     attempts: Sequence[AsyncAcquisition],
     grants: Sequence[Grant],
     sent_at: float,
@@ -185,21 +254,17 @@ async def _believed(
         holds = [await one.believe(grant, sent_at) for one, grant in pairs]
     except BaseException:
         # As above; or the client was closed meanwhile.
-        await runtime.shield(_give_up(client, attempts))
+        await runtime.shield(_give_up(attempts))
         raise
     believed = [one for one in holds if one is not None]
     if len(believed) == len(attempts):
         return believed
     # The answer came so late that some were not to be trusted any more.
-    await runtime.shield(_give_up(client, attempts))
+    await runtime.shield(_give_up(attempts))
     return None
 
 
-async def _give_up(client: AsyncClient, attempts: Sequence[AsyncAcquisition]) -> bool:
+async def _give_up(attempts: Sequence[AsyncAcquisition]) -> bool:
     """Leave nothing behind of any of them; false if the store did not answer."""
-    for one in attempts:
-        if one.hold is not None:
-            client.remove(one.hold)
-            one.hold.is_over = True
     are_withdrawn = [await one.withdraw_unanswered() for one in attempts]
     return all(are_withdrawn)

@@ -9,9 +9,9 @@ from holdfast.errors import ConfigurationError
 from holdfast.options import LockOptions, checked_capacity, checked_permits
 
 if TYPE_CHECKING:
+    from holdfast._async.acquiring import AsyncAcquisition
     from holdfast._async.client import AsyncClient
     from holdfast._async.lease import AsyncLease
-    from holdfast.runtime import aio as runtime
 
 
 class AsyncSemaphore(AsyncLock):
@@ -34,6 +34,6 @@ class AsyncSemaphore(AsyncLock):
             raise ConfigurationError("owner= belongs to lock(); a semaphore has none")
         super().__init__(client, name, options)
 
-    def _reentered(self, context: runtime.Context) -> AsyncLease | None:
-        del context
+    def _reentered(self, attempt: AsyncAcquisition) -> AsyncLease | None:
+        del attempt
         return None

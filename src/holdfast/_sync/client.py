@@ -7,6 +7,8 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import weakref
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from holdfast._sync.errands import Errands
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from holdfast._sync.acquiring import Acquisition
     from holdfast._sync.backend import Backend
+    from holdfast._sync.handle import Duty, Handle
     from holdfast._sync.hold import Hold
     from holdfast.model import Grant
     from holdfast.options import LockOptions
@@ -53,8 +56,11 @@ class Client:
         self._on_event = on_event
         self._label = label or ""
         self.holds = Holds(self.state)
-        self._asking: set[Acquisition] = set()
-        self._may_close = True
+        # Weakly: one that was interrupted is not there any more, and nobody waits for it.
+        self._asking: weakref.WeakSet[Acquisition] = weakref.WeakSet()
+        self._cancellable: weakref.WeakSet[Acquisition] = weakref.WeakSet()
+        self._left_behind: deque[Acquisition | Duty] = deque()
+        self._closer: runtime.Context | None = None
         self._is_closed = False
         self._is_shut = False
         self._introduce()
@@ -74,6 +80,8 @@ class Client:
         """Refuse a closed client or a second loop, and tell of what was lost meanwhile."""
         self.refuse_closed()
         self.home.check()
+        if self._left_behind:
+            self.watchdog.wake()
         self.watchdog.notice()
 
     def refuse_closed(self) -> None:
@@ -86,11 +94,25 @@ class Client:
         with self.state:
             self.refuse_closed()
             self._asking.add(one)
+            if one.cancel is not None:
+                self._cancellable.add(one)
+                self.watchdog.wake()
 
     def ends_asking(self, one: Acquisition) -> None:
         """Know that it asks no more, and has withdrawn if it was not granted."""
         with self.state:
             self._asking.discard(one)
+            if one.cancel is not None:
+                self._cancellable.discard(one)
+
+    def rouse_cancelled(self) -> bool:
+        """Let whoever was told to wait no longer find that out; whether anybody may be told."""
+        with self.state:
+            waiting = list(self._cancellable)
+        for one in waiting:
+            if one.cancel is not None and one.cancel.is_set():
+                self.backend.rouse(one.claim)
+        return bool(waiting)
 
     def request_deadline(self) -> float:
         """Return when a request that is sent now is given up."""
@@ -139,6 +161,33 @@ class Client:
         self.watchdog.unwatch(hold)
         self.holds.remove(hold)
 
+    def left_behind(self, what: Acquisition | Duty) -> None:
+        """Let the background clear up what an interrupt left; no lock is taken, from any thread."""
+        self._left_behind.append(what)
+        self.watchdog.kick()
+
+    def clear_up(self) -> None:
+        """End what was left behind; by the background alone, which nothing interrupts."""
+        while self._left_behind:
+            self._left_behind.popleft().clear_up()
+
+    def leave(self, handle: Handle) -> None:
+        """End a handle in the background: nobody is left to do it."""
+        hold = handle.hold
+        with self.state:
+            if handle.is_ended:
+                return
+            handle.end()
+            if hold.has_handles(beside=handle):
+                handle.is_released = True
+                hold.remove(handle)
+                return
+            if hold.lost.reason is not None or hold.is_over or hold.is_entrusted:
+                return
+            hold.release_sent = True
+            self.remove(hold)
+        self._release_later(hold)
+
     def end(self, hold: Hold) -> None:
         """Release a hold; raise LeaseLost if it was over before."""
         # What was sent while trusted is clean whatever a repeat answers: the first
@@ -177,6 +226,7 @@ class Client:
 
     def _release_later(self, hold: Hold) -> None:
         hold.needs_tombstone = True
+        hold.is_entrusted = True
         self.errands.release_later(hold.grant)
 
     def _why_over(self, hold: Hold) -> str:
@@ -210,12 +260,26 @@ class Client:
             self.guarded(self._on_event, event)
 
     def guarded(self, hook: Callable[[Any], object], argument: object) -> None:
-        """Call a hook of the application; its failure never harms a lease."""
+        """Call a hook of the application; its failure never harms a lease.
+
+        Nor does one that exits: in the background that would end the look-out for all leases,
+        and, in threads, nothing else.
+        """
         try:
             hook(argument)
         except Exception:
             # Somebody else's code: whatever it raises is told, and ends here.
             self.logger.exception("a hook of the application failed: %r", hook)
+        except BaseException:
+            # SystemExit and the like. An interrupt strikes a thread of the application, and has
+            # to get through there.
+            if not runtime.is_background():
+                raise
+            self.logger.exception(
+                "a hook of the application tried to exit in the background, where that ends "
+                "nothing; let it set an event, or send a signal to the process: %r",
+                hook,
+            )
 
     # -- closing -----------------------------------------------------------------------
 
@@ -224,17 +288,15 @@ class Client:
 
         A cancellation has to wait for it; an interrupt ends it, and it may be called again.
         """
+        me = runtime.context()
         with self.state:
-            if not self._may_close:
+            # Whoever closes again was interrupted, or so was one who is not there any more.
+            closer = self._closer
+            if self._is_shut or not (closer in (None, me) or runtime.has_ended(closer)):
                 return
-            self._may_close = False
+            self._closer = me
             self._is_closed = True
-        try:
-            runtime.shield(self._close())
-        except BaseException:
-            # An interrupt, most likely: what it cut short may be done by another call.
-            self._may_close = not self._is_shut
-            raise
+        runtime.shield(self._close())
 
     def _close(self) -> None:
         with self.state:
@@ -256,6 +318,7 @@ class Client:
                 # Closing goes on without the store; what we held there ends by its ttl.
                 self.logger.debug("closing without the store: %s", error)
         self.watchdog.stop()
+        self.clear_up()
         self.errands.stop()
         self._is_shut = True
         self.backend.close()
@@ -286,7 +349,7 @@ class Client:
         may_be_used = not runtime.Block.can_interrupt and owner not in (None, runtime.context())
         if hold.blocks or may_be_used or hold.is_over:
             return True
-        self.remove(hold)
+        is_answered = True
         try:
             self.backend.release(
                 hold.grant, deadline=self.request_deadline(), tombstone=hold.needs_tombstone
@@ -294,15 +357,18 @@ class Client:
         except (BackendError, OutcomeUnknown) as error:
             # Told as lost already, and it ends by its ttl.
             self.logger.debug("release at close not answered: %s", error)
-            return False
-        return True
+            is_answered = False
+        self.remove(hold)  # now, so that a close that is interrupted before can be repeated
+        return is_answered
 
     def after_fork_in_child(self) -> None:
         """Hold nothing, and be somebody else."""
         holds = self.holds.all()
         self.state = runtime.StateLock()
         self.holds = Holds(self.state)
-        self._asking = set()
+        self._asking = weakref.WeakSet()
+        self._cancellable = weakref.WeakSet()
+        self._left_behind.clear()
         self.watchdog.after_fork_in_child()
         self.errands.after_fork_in_child()
         self.home = runtime.Home()

@@ -44,6 +44,11 @@ class Entered(Generic[T]):
                 return blocks.pop((mine or left or [-1])[-1])[0]
             return blocks.pop()[0]
 
+    def discard(self, block: T) -> None:
+        """Forget a block that was ended otherwise, if it is here."""
+        with self._client.state:
+            self._blocks = [one for one in self._blocks if one[0] is not block]
+
 
 def _is_gone(owner: runtime.Context | None) -> bool:
     return owner is None or runtime.has_ended(owner)

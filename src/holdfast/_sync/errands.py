@@ -71,10 +71,11 @@ class Errands:
 
     def go_on(self) -> None:
         """See to it that somebody runs them."""
-        if not self._open or self._task is not None or self._is_stopping:
+        if not self._open or self._is_stopping:
             return
         with self._client.state:
-            if self._task is not None:
+            # It is gone without a word where a program cancels all its tasks.
+            if self._task is not None and self._task.is_alive():
                 return
             self._kick = runtime.Event()
             try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
+from holdfast._sync.lease import lease_on
 from holdfast.core.renewing import due_after
 from holdfast.core.trust import at_risk_from, is_at_risk
 from holdfast.errors import LeaseLost
@@ -15,7 +16,7 @@ from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from holdfast._sync.client import Client
-    from holdfast._sync.lease import Lease
+    from holdfast._sync.handle import Handle
     from holdfast._sync.lock import Lock
     from holdfast.model import Grant
     from holdfast.options import LockOptions
@@ -26,11 +27,13 @@ NEVER = float("inf")
 class Hold:
     """What the watchdog renews and the leases share; touched under the client's state lock.
 
-    It knows its leases and its lock only weakly: when nobody else does, it is abandoned.
+    It knows its lock and its handles only weakly, as these know their leases: when nobody else
+    does, or only the lock of one whose owner has ended, it is abandoned.
     """
 
     __slots__ = (
         "__weakref__",
+        "_handles",
         "at_risk_told",
         "blocks",
         "capped_at",
@@ -40,10 +43,9 @@ class Hold:
         "ends_at",
         "ends_by",
         "grant",
-        "handles",
+        "is_entrusted",
         "is_over",
         "is_renewing",
-        "leases",
         "lock",
         "looked_at",
         "lost",
@@ -85,10 +87,10 @@ class Hold:
         self.capped_at = NEVER if options.max_hold is None else now + options.max_hold
         self.on_lost = options.on_lost
         self.lost = runtime.Signal(client.clock)
-        self.leases: list[weakref.ref[Lease]] = []
-        self.handles = 0
+        self._handles: list[weakref.ref[Handle]] = []
         self.blocks: list[runtime.Block] = []
         self.is_over = False
+        self.is_entrusted = False
         self.is_renewing = False
         self.unanswered = False
         self.at_risk_told = False
@@ -125,8 +127,31 @@ class Hold:
         self.looked_at = min(due, risk, self.ends_at)
 
     def is_abandoned(self) -> bool:
-        """Whether nobody is left who could release it."""
-        return self.lock() is None and all(lease() is None for lease in self.leases)
+        """Whether nobody is left who could release it.
+
+        A lock can, also without a lease, but only for the thread or task that acquired.
+        """
+        owner = self.context()
+        if self.lock() is not None and owner is not None and not runtime.has_ended(owner):
+            return False
+        return not any(handle.is_kept() for handle in self.handles())
+
+    def handles(self) -> list[Handle]:
+        """Return the handles on it, those that are just being released too."""
+        return [one for ref in self._handles if (one := ref()) is not None]
+
+    def add(self, handle: Handle) -> None:
+        """Know a further handle."""
+        self._handles.append(weakref.ref(handle))
+
+    def remove(self, handle: Handle) -> None:
+        """Forget a handle: a hold that is re-entered a million times must not remember each."""
+        self._handles = [one for one in self._handles if one() not in (None, handle)]
+
+    def has_handles(self, *, beside: Handle | None = None) -> bool:
+        """Whether there is a handle on it that was not released, perhaps beside another."""
+        # No generator: Python swallows an interrupt that strikes while it drops one.
+        return bool([one for one in self.handles() if one is not beside and not one.is_released])
 
     def lose(self, reason: str) -> None:
         """Tell everybody that the lease is over; the first reason stays."""
@@ -144,9 +169,8 @@ class Hold:
             block.interrupt(f"holdfast: the lease on {self.grant.claim.name!r} was lost: {reason}")
         self.client.emit(Lost, self.grant, reason)
         if self.on_lost is not None:
-            lease = next((one for ref in self.leases if (one := ref()) is not None), None)
-            if lease is not None:
-                self.client.guarded(self.on_lost, lease)
+            for handle in self.handles()[:1]:
+                self.client.guarded(self.on_lost, lease_on(handle))
 
     def error(self) -> LeaseLost:
         """Return the error that tells of the loss."""

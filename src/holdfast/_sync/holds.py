@@ -33,26 +33,30 @@ class Holds:
         with self._state:
             self._by_name.setdefault(hold.grant.claim.name, []).append(hold)
 
-    def remove(self, hold: Hold) -> bool:
-        """Forget the hold; whether it was one that is not lost."""
-        name = hold.grant.claim.name
+    def remove(self, hold: Hold) -> None:
+        """Forget the hold."""
         with self._state:
-            if hold.lost.reason is not None:
-                self._lost.discard(hold)
-            holds = self._by_name.get(name)
-            if holds is None or hold not in holds:
-                return False
-            holds.remove(hold)
-            if not holds:
-                del self._by_name[name]
-            return True
+            self._lost.discard(hold)
+            self._remove_by_name(hold)
 
     def lose(self, hold: Hold) -> None:
         """Know the hold, if at all, only for as long as somebody has a lease on it."""
         with self._state:
-            if self.remove(hold):
+            if hold in self._by_name.get(hold.grant.claim.name, ()):
+                # In this order: interrupted between the two, it is still known.
                 self._lost.add(hold)
                 self._has_lost = True
+                self._remove_by_name(hold)
+
+    def _remove_by_name(self, hold: Hold) -> None:
+        name = hold.grant.claim.name
+        holds = self._by_name.get(name)
+        if holds is None or hold not in holds:
+            return
+        if len(holds) > 1:
+            holds.remove(hold)
+        else:
+            del self._by_name[name]
 
     def of(self, context: runtime.Context, name: str) -> Hold | None:
         """Return the hold of a thread or task on a name: what it would re-enter."""
@@ -81,4 +85,4 @@ class Holds:
     def all(self) -> list[Hold]:
         """Return all of them. Takes no lock: after a fork, whoever had it is not there."""
         holds = [hold for holds in self._by_name.values() for hold in holds]
-        return [*holds, *self._lost]
+        return list(dict.fromkeys([*holds, *self._lost]))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from holdfast._sync.acquiring import Acquisition, Refused
 from holdfast._sync.entered import Entered
-from holdfast._sync.lease import Lease
+from holdfast._sync.handle import Duty
+from holdfast._sync.lease import lease_on
 from holdfast.core.naming import checked_name
 from holdfast.errors import (
     AcquireTimeout,
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from holdfast._sync.acquiring import Cancel
     from holdfast._sync.client import Client
+    from holdfast._sync.handle import Handle
     from holdfast._sync.hold import Hold
+    from holdfast._sync.lease import Lease
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,9 +51,9 @@ class Lock:
         self.name = checked_name(name)
         self.options = options
         self._client = client
-        # In the order of acquiring; keeping them here keeps a lease alive that the caller
-        # of `acquire` did not store but means to end by `release`.
-        self._leases: dict[Lease, weakref.ref[runtime.Context]] = {}
+        # In the order of acquiring, and whose they are: the caller of `acquire` may not store the
+        # lease, but mean to end it by `release`.
+        self._handles: dict[Handle, weakref.ref[runtime.Context]] = {}
         self._entered: Entered[Lease] = Entered(client)
         capabilities = client.backend.capabilities
         checked_ttl(options.ttl, minimum=client.backend.min_ttl)
@@ -66,15 +70,59 @@ class Lock:
 
     # -- the verbs ---------------------------------------------------------------------
 
-    def acquire(self, *, timeout: float | Unset | None = UNSET) -> Lease:
+    def acquire(
+        self, *, timeout: float | Unset | None = UNSET, cancel: Cancel | None = None
+    ) -> Lease:
         """Return a lease, or raise AcquireTimeout: None waits for ever, 0 tries once.
 
         The time counts for waiting in line; a store that does not answer may take one
-        request timeout more.
+        request timeout more. `cancel` is an event, of `threading` or `asyncio`: once another
+        thread or task sets it, the wait ends with NotAcquired, and the place in line is given up.
         """
         seconds = self.options.timeout if timeout is UNSET else checked_timeout(timeout)
-        answer = self._acquire(seconds)
-        if isinstance(answer, Lease):
+        attempt = Acquisition(self._client, self, timeout=seconds, cancel=cancel)
+        lease = self.granted(attempt)
+        attempt.owes = False  # the caller has it: nothing strikes between this and the return
+        return lease
+
+    def try_acquire(self) -> Lease | None:
+        """Return a lease, or None when somebody else holds it; joins no line."""
+        attempt = Acquisition(self._client, self, timeout=0.0)
+        lease = self._try(attempt)
+        attempt.owes = False  # as above
+        return None if isinstance(lease, Refused) else lease
+
+    def release(self) -> None:
+        """End the innermost lease that this thread or task has of this lock object."""
+        context = runtime.context()
+        with self._client.state:
+            mine = [handle for handle, owner in self._handles.items() if owner() is context]
+        if not mine:
+            raise NotOwner(
+                f"{self.name!r} is not held through this object by the one who releases it",
+                name=self.name,
+            )
+        lease_on(mine[-1]).release()
+
+    def locked(self) -> bool:
+        """Whether anybody holds the name; the answer may be old when it arrives."""
+        self._client.enter()
+        deadline = self._client.request_deadline()
+        inspection = self._client.backend.inspect(self.name, deadline=deadline)
+        return bool(inspection.holders)
+
+    def keep(self, handle: Handle) -> None:
+        """Know a handle, so that `release` can end it."""
+        self._handles[handle] = handle.hold.context
+
+    def forget(self, handle: Handle) -> None:
+        """Drop a handle that was ended."""
+        with self._client.state:
+            self._handles.pop(handle, None)
+
+    def granted(self, attempt: Acquisition) -> Lease:
+        answer = self._try(attempt)
+        if not isinstance(answer, Refused):
             return answer
         raise AcquireTimeout(
             _sentence(self.name, answer),
@@ -84,64 +132,28 @@ class Lock:
             place=answer.held.place,
         )
 
-    def try_acquire(self) -> Lease | None:
-        """Return a lease, or None when somebody else holds it; joins no line."""
-        answer = self._acquire(0.0)
-        return answer if isinstance(answer, Lease) else None
-
-    def release(self) -> None:
-        """End the innermost lease that this thread or task has of this lock object."""
-        context = runtime.context()
-        with self._client.state:
-            mine = [lease for lease, owner in self._leases.items() if owner() is context]
-        if not mine:
-            raise NotOwner(
-                f"{self.name!r} is not held through this object by the one who releases it",
-                name=self.name,
-            )
-        mine[-1].release()
-
-    def locked(self) -> bool:
-        """Whether anybody holds the name; the answer may be old when it arrives."""
-        self._client.enter()
-        deadline = self._client.request_deadline()
-        inspection = self._client.backend.inspect(self.name, deadline=deadline)
-        return bool(inspection.holders)
-
-    def forget(self, lease: Lease) -> None:
-        """Drop a lease that was released."""
-        with self._client.state:
-            self._leases.pop(lease, None)
-
-    def _acquire(self, timeout: float | None) -> Lease | Refused:
+    def _try(self, attempt: Acquisition) -> Lease | Refused:
         client = self._client
         client.enter()
-        lease = self._reentered(runtime.context())
+        lease = self._reentered(attempt)
         if lease is not None:
             return lease
-        answer = Acquisition(client, self, timeout=timeout).run()
+        answer = attempt.run()
         client.watchdog.notice()
-        return answer if isinstance(answer, Refused) else self.lease_on(answer)
-
-    def lease_on(self, hold: Hold) -> Lease:
-        """Return a further handle on the hold."""
-        with self._client.state:
-            lease = Lease(hold, self)
-            self._leases[lease] = hold.context
-        return lease
+        return answer if isinstance(answer, Refused) else attempt.lease_on(answer)
 
     # -- re-entry ----------------------------------------------------------------------
 
-    def _reentered(self, context: runtime.Context) -> Lease | None:
+    def _reentered(self, attempt: Acquisition) -> Lease | None:
         if self.options.owner is not None:
             return None  # the store knows what an explicit owner holds
         with self._client.state:
             # In one step with taking the handle: another thread may be releasing the last.
-            hold = self._client.holds.of(context, self.name)
-            if hold is None or hold.handles == 0:
+            hold = self._client.holds.of(attempt.context, self.name)
+            if hold is None or not hold.has_handles():
                 return None
             if hold.is_trusted(self._client.clock.now()):
-                return self.lease_on(hold) if self._fits(hold) else None
+                return attempt.lease_on(hold) if self._fits(hold) else None
         # Told once: whoever then asks again knows that it enters anew.
         hold.lose("expired")
         self._client.remove(hold)
@@ -166,15 +178,21 @@ class Lock:
     # -- `with` and decorator ----------------------------------------------------------
 
     def __enter__(self) -> Lease:
-        lease = self.acquire()
+        attempt = Acquisition(self._client, self, timeout=self.options.timeout)
+        lease = self.granted(attempt)
         try:
             lease.enter_block()
         except LeaseLost:
             lease.release()  # which says so too
             raise
+        forget = functools.partial(self._entered.discard, lease)
+        duty = Duty(self._client, attempt.handles, forget=forget)
         self._entered.push(lease)
+        runtime.keep_for_block(self, duty)
+        attempt.owes = False  # from here on the block has it
         return lease
 
+    @runtime.leaves_block
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -189,7 +207,7 @@ class Lock:
 
         @functools.wraps(function)
         def locked(*args: P.args, **kwargs: P.kwargs) -> R:
-            with self.acquire():
+            with self:
                 return function(*args, **kwargs)
 
         return locked

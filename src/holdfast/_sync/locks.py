@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from holdfast._sync.client import Client
@@ -191,6 +192,8 @@ class Locks:
         """
         checked_if_held(if_held)
         lock_options = self._options(options)
+        if if_held != "wait":
+            lock_options = replace(lock_options, timeout=0.0)
 
         def decorate(
             function: Callable[P, R],
@@ -201,14 +204,15 @@ class Locks:
             @functools.wraps(function)
             def locked(*args: P.args, **kwargs: P.kwargs) -> R | None:
                 lock = Lock(self._client, name_for(*args, **kwargs), lock_options)
+                has_entered = False
                 try:
-                    lease = lock.acquire() if if_held == "wait" else lock.acquire(timeout=0)
+                    with lock:
+                        has_entered = True
+                        return function(*args, **kwargs)
                 except NotAcquired:
-                    if if_held == "skip":
+                    if if_held == "skip" and not has_entered:
                         return None
                     raise
-                with lease:
-                    return function(*args, **kwargs)
 
             return locked
 

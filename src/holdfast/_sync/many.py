@@ -4,15 +4,19 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast._sync.acquiring import Acquisition
+from holdfast._sync.acquiring import Acquisition, Together
 from holdfast._sync.entered import Entered
+from holdfast._sync.handle import Duty
 from holdfast._sync.lock import Lock
 from holdfast.errors import (
     AcquireTimeout,
     ConfigurationError,
     LockError,
+    NotAcquired,
     OutcomeUnknown,
     WouldDeadlock,
 )
@@ -20,13 +24,16 @@ from holdfast.options import UNSET, LockOptions, Unset, checked_timeout
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from holdfast._sync.client import Client
     from holdfast._sync.hold import Hold
     from holdfast._sync.lease import Lease
     from holdfast.model import Grant
+
+Attempts = dict[str, Acquisition]
+"""By name; kept by whoever asks until the leases are handed over."""
 
 
 class AllOf:
@@ -53,16 +60,32 @@ class AllOf:
     def acquire(self, *, timeout: float | Unset | None = UNSET) -> tuple[Lease, ...]:
         """Return the leases in the order of the names as given; the timeout is for all."""
         seconds = self._options.timeout if timeout is UNSET else checked_timeout(timeout)
+        together, attempts = Together(), Attempts()
+        leases = self._acquire(seconds, together, attempts)
+        together.owes = False  # the caller has them: nothing strikes between this and the return
+        return leases
+
+    def _acquire(
+        self, timeout: float | None, together: Together, attempts: Attempts
+    ) -> tuple[Lease, ...]:
         clock = self._client.clock
-        deadline = None if seconds is None else clock.now() + seconds
+        deadline = None if timeout is None else clock.now() + timeout
         self._refuse_deadlock()
-        leases = self._acquire_together(seconds)
+        leases = self._acquire_together(timeout, together, attempts)
+        lost = AnyLost(leases)
         try:
             for name in self._order:
-                if name in leases:
-                    continue
-                left = None if deadline is None else max(0.0, deadline - clock.now())
-                leases[name] = self._locks[name].acquire(timeout=left)
+                if name not in leases:
+                    left = None if deadline is None else max(0.0, deadline - clock.now())
+                    attempts[name] = attempt = Acquisition(
+                        self._client,
+                        self._locks[name],
+                        timeout=left,
+                        cancel=lost,
+                        together=together,
+                    )
+                    leases[name] = self._next(attempt, lost)
+            lost.check()
         except BaseException as error:
             # All or nothing, also when it was cancelled in the middle.
             try:
@@ -72,15 +95,29 @@ class AllOf:
             raise
         return tuple(leases[name] for name in self.names)
 
-    def _acquire_together(self, timeout: float | None) -> dict[str, Lease]:
+    def _next(self, attempt: Acquisition, lost: AnyLost) -> Lease:
+        try:
+            return self._locks[attempt.claim.name].granted(attempt)
+        except NotAcquired:
+            lost.check()  # perhaps that is why the wait has ended
+            raise
+
+    def _acquire_together(
+        self, timeout: float | None, together: Together, attempts: Attempts
+    ) -> dict[str, Lease]:
         """Return all leases if they could be had in one step, else none."""
         locks = [self._locks[name] for name in self._order]
         held = set(self._client.holds.names_of(runtime.context()))
         if len(locks) == 1 or not held.isdisjoint(self.names):
             return {}
-        holds = _in_one_step(self._client, locks, timeout=timeout)
+        for lock in locks:
+            attempts[lock.name] = Acquisition(
+                self._client, lock, timeout=timeout, together=together
+            )
+        holds = _in_one_step(self._client, list(attempts.values()))
         return {
-            lock.name: lock.lease_on(hold) for lock, hold in zip(locks, holds or (), strict=False)
+            hold.grant.claim.name: attempts[hold.grant.claim.name].lease_on(hold)
+            for hold in holds or ()
         }
 
     def try_acquire(self) -> tuple[Lease, ...] | None:
@@ -112,16 +149,24 @@ class AllOf:
                     stack.callback(leases[name].release)
 
     def __enter__(self) -> tuple[Lease, ...]:
-        leases = self.acquire()
+        together, attempts = Together(), Attempts()
+        leases = self._acquire(self._options.timeout, together, attempts)
         with runtime.ExitStack() as stack:
             # Each is released whatever happens; entering one that was lost meanwhile raises.
             for lease in leases:
                 stack.push(lease)
             for lease in leases:
                 lease.enter_block()
-            self._entered.push(stack.pop_all())
+            block = stack.pop_all()
+        handles = [handle for one in attempts.values() for handle in one.handles]
+        forget = functools.partial(self._entered.discard, block)
+        duty = Duty(self._client, handles, forget=forget)
+        self._entered.push(block)
+        runtime.keep_for_block(self, duty)
+        together.owes = False  # from here on the block has them
         return leases
 
+    @runtime.leaves_block
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -134,22 +179,35 @@ class AllOf:
         return f"<{type(self).__name__} {', '.join(map(repr, self.names))}>"
 
 
-def _in_one_step(
-    client: Client, locks: Sequence[Lock], *, timeout: float | None
-) -> list[Hold] | None:
+@dataclass(frozen=True, slots=True)
+class AnyLost:
+    """Ends the wait for a further name when one that we have already is lost."""
+
+    leases: Mapping[str, Lease]
+
+    def is_set(self) -> bool:
+        """Whether one of them was lost."""
+        return any(lease.lost.is_set() for lease in self.leases.values())
+
+    def check(self) -> None:
+        """Raise LeaseLost if one of them was."""
+        for lease in self.leases.values():
+            lease.check()
+
+
+def _in_one_step(client: Client, attempts: Sequence[Acquisition]) -> list[Hold] | None:
     """Return a hold on each, granted in one step; None if they are to be asked for one by one.
 
     As with one: unless it returns holds, none of the claims holds afterwards, or its
     withdrawal goes on in the background.
     """
     client.enter()
-    attempts = [Acquisition(client, lock, timeout=timeout) for lock in locks]
     try:
         for one in attempts:
             client.begins_asking(one)
         sent_at = client.clock.now()
         grants = _granted_together(client, attempts, sent_at)
-        return None if grants is None else _believed(client, attempts, grants, sent_at)
+        return None if grants is None else _believed(attempts, grants, sent_at)
     finally:
         for one in attempts:
             client.ends_asking(one)
@@ -160,24 +218,33 @@ def _granted_together(
 ) -> Sequence[Grant] | None:
     claims = [one.claim for one in attempts]
     deadline = sent_at + client.request_timeout
+    _owe(attempts, owes=True)
     try:
-        return client.backend.try_acquire_all(claims, deadline=deadline)
+        grants = client.backend.try_acquire_all(claims, deadline=deadline)
     except OutcomeUnknown as error:
         error.about(claims[0].name)
-        if runtime.shield(_give_up(client, attempts)):
+        if runtime.shield(_give_up(attempts)):
             return None
         raise
     except LockError as error:
+        _owe(attempts, owes=False)
         error.about(claims[0].name)
         raise
     except BaseException:
         # A cancellation or an interrupt: whatever ends it leaves nothing behind.
-        runtime.shield(_give_up(client, attempts))
+        runtime.shield(_give_up(attempts))
         raise
+    if grants is None:
+        _owe(attempts, owes=False)
+    return grants
+
+
+def _owe(attempts: Sequence[Acquisition], *, owes: bool) -> None:
+    for one in attempts:
+        one.owes = owes
 
 
 def _believed(
-    client: Client,
     attempts: Sequence[Acquisition],
     grants: Sequence[Grant],
     sent_at: float,
@@ -187,21 +254,17 @@ def _believed(
         holds = [one.believe(grant, sent_at) for one, grant in pairs]
     except BaseException:
         # As above; or the client was closed meanwhile.
-        runtime.shield(_give_up(client, attempts))
+        runtime.shield(_give_up(attempts))
         raise
     believed = [one for one in holds if one is not None]
     if len(believed) == len(attempts):
         return believed
     # The answer came so late that some were not to be trusted any more.
-    runtime.shield(_give_up(client, attempts))
+    runtime.shield(_give_up(attempts))
     return None
 
 
-def _give_up(client: Client, attempts: Sequence[Acquisition]) -> bool:
+def _give_up(attempts: Sequence[Acquisition]) -> bool:
     """Leave nothing behind of any of them; false if the store did not answer."""
-    for one in attempts:
-        if one.hold is not None:
-            client.remove(one.hold)
-            one.hold.is_over = True
     are_withdrawn = [one.withdraw_unanswered() for one in attempts]
     return all(are_withdrawn)

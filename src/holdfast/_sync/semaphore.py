@@ -11,9 +11,9 @@ from holdfast.errors import ConfigurationError
 from holdfast.options import LockOptions, checked_capacity, checked_permits
 
 if TYPE_CHECKING:
+    from holdfast._sync.acquiring import Acquisition
     from holdfast._sync.client import Client
     from holdfast._sync.lease import Lease
-    from holdfast.runtime import threads as runtime
 
 
 class Semaphore(Lock):
@@ -36,6 +36,6 @@ class Semaphore(Lock):
             raise ConfigurationError("owner= belongs to lock(); a semaphore has none")
         super().__init__(client, name, options)
 
-    def _reentered(self, context: runtime.Context) -> Lease | None:
-        del context
+    def _reentered(self, attempt: Acquisition) -> Lease | None:
+        del attempt
         return None

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 NEVER = float("inf")
 SHORTEST_SLEEP = 0.0005
+CANCEL_LATENCY = 0.05
+"""An event of the application's tells nobody that it was set: while such a wait goes on, it is
+looked at so often. No request is sent for it."""
 IDLE = 30.0
 """With nothing to watch, the background ends after so long; it starts again when needed."""
 
@@ -38,7 +41,7 @@ class Watchdog:
         self._ends_first = NEVER
         self._wake_at = NEVER
         self._kick: runtime.Event | None = None
-        self._task: runtime.Task | None = None
+        self._task: runtime.Lookout | None = None
         self._is_stopping = False
         self._is_hurried = False
 
@@ -59,9 +62,18 @@ class Watchdog:
     def hurry(self) -> None:
         """Renew everything now: the backend has reason to doubt; from any thread."""
         self._is_hurried = True
+        self.kick()
+
+    def kick(self) -> None:
+        """Let the background look now, if there is one; from any thread."""
         kick = self._kick
         if kick is not None:
             kick.set()
+
+    def wake(self) -> None:
+        """See to it that the background looks now."""
+        with self._client.state:
+            self._run_before(-NEVER)
 
     def notice(self, now: float | None = None) -> None:
         """Tell of every loss that the clock has brought, before the caller's call returns.
@@ -84,6 +96,8 @@ class Watchdog:
         now: float,
     ) -> None:
         """Let the answer to a renewal count."""
+        if hold.release_sent:
+            return  # it says that the lease is over, which is just what was asked for
         if until is None:
             hold.lose(_reason(hold, outcome, now))
             return
@@ -131,25 +145,30 @@ class Watchdog:
     def _run_before(self, moment: float) -> None:
         if self._is_stopping:
             return
-        if self._task is None:
-            self._kick = runtime.Event()
+        if self._task is None or not self._task.is_alive():
+            self._kick = kick = runtime.Event()
             self._wake_at = NEVER
-            self._task = runtime.spawn(self._run, name="holdfast-watchdog")
+            self._task = runtime.spawn_lookout(partial(self._run, kick), name="holdfast-watchdog")
         elif moment < self._wake_at and self._kick is not None:
             # Only if it would oversleep: waking a thread at every acquire costs more
             # than the acquire.
             self._kick.set()
 
-    def _run(self) -> None:
-        client, kick = self._client, self._kick
+    def _run(self, kick: runtime.Event) -> None:
+        client = self._client
         idle_since = client.clock.now()
-        while kick is not None and not self._is_stopping:
+        # One whose start was interrupted runs although nobody knows it: it has another's kick.
+        while kick is self._kick and not self._is_stopping:
             kick.clear()
             if self._is_stopping:
                 break  # said between the look above and the clearing
             now = client.clock.now()
+            client.clear_up()
             client.errands.go_on()
             due, wake_at = self._look(now)
+            if client.rouse_cancelled():
+                wake_at = min(wake_at, now + CANCEL_LATENCY)
+                idle_since = now
             if self._is_hurried:
                 self._is_hurried = False
                 with client.state:
@@ -199,11 +218,21 @@ class Watchdog:
                     if one.due <= now + TOGETHER * one.span and not one.is_renewing
                 ]
             self._ends_first = ends_first
-        for hold, reason in lost:
-            hold.lose(reason)
         for hold in at_risk:
             self._client.emit(AtRisk, hold.grant, hold.until - now)
+        self._tell(lost)
         return due, wake_at
+
+    def _tell(self, lost: list[tuple[Hold, str]]) -> None:
+        """Tell each of its loss, whatever the hook of another does."""
+        while lost:
+            hold, reason = lost.pop(0)
+            try:
+                hold.lose(reason)
+            except BaseException:
+                # A hook that exits, in a call of the application: after the others were told.
+                self._tell(lost)
+                raise
 
     def _begin_renewing(self, due: list[Hold], now: float) -> None:
         for hold in due:
@@ -243,6 +272,10 @@ class Watchdog:
             # A defect of the backend's, and of one lease perhaps: the others must live on.
             client.logger.exception("the backend failed in a renewal")
             outcomes = unknown
+        except BaseException:
+            # Cancelled, with all other tasks perhaps: it will be renewed by another.
+            self._answered(unknown, sent_at=sent_at)
+            raise
         self._answered(outcomes, sent_at=sent_at)
 
     def _answered(self, outcomes: list[tuple[Hold, Renewal]], *, sent_at: float) -> None:
@@ -262,9 +295,14 @@ class Watchdog:
             hold.renews = False
             hold.due = NEVER
             hold.plan()
+        why = (
+            "neither it nor its lock can be reached"
+            if hold.lock() is None
+            else f"the {runtime.OWNER} that acquired it has ended, and nobody has kept it"
+        )
         message = (
-            f"the lease on {hold.grant.claim.name!r} was abandoned: neither it nor its lock "
-            "can be reached, so it is no longer renewed; keep the lease, or use `with`"
+            f"the lease on {hold.grant.claim.name!r} was abandoned: {why}, so it is no longer "
+            "renewed; keep the lease, or use `with`"
         )
         try:
             warnings.warn(message, ResourceWarning, stacklevel=2)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.core.door import Door
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.model import Claim, Grant, Held, Holder, Inspection, Renewal
     from holdfast.runtime.clock import Clock
+
+T = TypeVar("T")
 
 
 class MemoryStore:
@@ -48,38 +49,43 @@ class MemoryStore:
 
     def try_acquire(self, claim: Claim) -> Grant | Held:
         """See Door.arrive."""
-        with self._door(claim.name) as door:
-            return door.arrive(claim, now=self.now())
+        return self._step(claim.name, lambda door: door.arrive(claim, now=self.now()))
 
     def renew(self, grants: Sequence[Grant]) -> list[Renewal]:
         """See Door.renew."""
-        return [self._renew(grant) for grant in grants]
+        return [self._renew(grant.claim) for grant in grants]
 
-    def _renew(self, grant: Grant) -> Renewal:
-        with self._door(grant.claim.name) as door:
-            return door.renew(grant.claim.id, now=self.now(), ttl=grant.claim.ttl)
+    def _renew(self, claim: Claim) -> Renewal:
+        return self._step(
+            claim.name, lambda door: door.renew(claim.id, now=self.now(), ttl=claim.ttl)
+        )
 
     def release(self, grant: Grant, *, tombstone: bool) -> bool:
         """See Door.release."""
-        with self._door(grant.claim.name) as door:
-            return door.release(grant.claim.id, now=self.now(), tombstone=tombstone)
+        claim = grant.claim
+        return self._step(
+            claim.name, lambda door: door.release(claim.id, now=self.now(), tombstone=tombstone)
+        )
 
     def withdraw(self, claim: Claim, *, tombstone: bool) -> None:
         """See Door.withdraw."""
-        with self._door(claim.name) as door:
-            door.withdraw(claim, now=self.now(), tombstone=tombstone)
+        self._step(
+            claim.name, lambda door: door.withdraw(claim, now=self.now(), tombstone=tombstone)
+        )
 
     def break_(self, name: str) -> tuple[Holder, ...]:
         """See Door.break_."""
-        with self._door(name) as door:
-            return door.break_(now=self.now())
+        return self._step(name, lambda door: door.break_(now=self.now()))
 
     def inspect(self, name: str) -> Inspection:
         """See Door.inspect."""
-        with self._door(name) as door:
+
+        def look(door: Door) -> Inspection:
             now = self.now()
             door.settle(now=now)
             return door.inspect(name, now=now)
+
+        return self._step(name, look)
 
     def names(self, prefix: str) -> list[str]:
         """Return the names in use that start with the prefix, in byte order."""
@@ -91,32 +97,40 @@ class MemoryStore:
         self._mutex = threading.Lock()
         self._doors = {}
 
-    @contextmanager
-    def _door(self, name: str) -> Iterator[Door]:
+    def _step(self, name: str, verb: Callable[[Door], T]) -> T:
+        # No generator around it: one that is interrupted lives on in the traceback, with the
+        # mutex, while the withdrawal waits for that.
+        rings: list[tuple[Callable[[str], None], str]] = []
         with self._mutex:
             door = self._doors.get(name)
             if door is None:
                 door = self.door(token=self._floor)
             try:
-                yield door
+                answer = verb(door)
             finally:
-                if door.places:
-                    self._doors[name] = door
-                else:
-                    # Nothing is kept of an idle name but one number for all of them:
-                    # a million names must leave the process no larger.
-                    self._floor = max(self._floor, door.token)
-                    self._doors.pop(name, None)
-                rings = [
-                    (ring, place.claim.id)
-                    for place in door.woken
-                    if (ring := self._listeners.get(place.claim.client)) is not None
-                ]
-                door.woken.clear()
-                door.changed.clear()
-                door.dropped.clear()
+                self._settle(name, door, rings)
         for ring, claim_id in rings:
             ring(claim_id)
+        return answer
+
+    def _settle(
+        self, name: str, door: Door, rings: list[tuple[Callable[[str], None], str]]
+    ) -> None:
+        if door.places:
+            self._doors[name] = door
+        else:
+            # Nothing is kept of an idle name but one number for all of them:
+            # a million names must leave the process no larger.
+            self._floor = max(self._floor, door.token)
+            self._doors.pop(name, None)
+        rings.extend(
+            (ring, place.claim.id)
+            for place in door.woken
+            if (ring := self._listeners.get(place.claim.client)) is not None
+        )
+        door.woken.clear()
+        door.changed.clear()
+        door.dropped.clear()
 
 
 # `memory://tests` names a store that all clients of this process share while one of them

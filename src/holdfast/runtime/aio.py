@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import queue
 import threading
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from holdfast.errors import ConfigurationError
 from holdfast.runtime import forking
+from holdfast.runtime.leaving import Owing
 from holdfast.runtime.lineage import parents, remember_context
+from holdfast.runtime.lookout import Lookout
 from holdfast.runtime.shielding import shield
 
 if TYPE_CHECKING:
@@ -26,6 +29,8 @@ __all__ = [
     "Event",
     "ExitStack",
     "Home",
+    "Lookout",
+    "Owing",
     "Signal",
     "StateLock",
     "Task",
@@ -34,21 +39,27 @@ __all__ = [
     "context",
     "context_name",
     "has_ended",
+    "is_background",
     "is_flavoured",
+    "keep_for_block",
+    "leaves_block",
     "parents",
     "readable",
     "remember_context",
     "shield",
     "spawn",
+    "spawn_lookout",
     "wait_for",
 ]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+F = TypeVar("F")
 
 FLAVOUR = "asyncio"
 OTHER_FLAVOUR = "a plain def"
 OTHER_CLIENT = "holdfast.Locks"
+OWNER = "task"
 
 Context = asyncio.Task[Any]
 
@@ -213,9 +224,43 @@ class Task:
         return not self._task.done()
 
 
+_is_background: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "holdfast_is_background", default=False
+)
+
+
+def is_background() -> bool:
+    """Whether this runs in something that was spawned, and not in a call of the application."""
+    return _is_background.get()
+
+
 def spawn(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> Task:
-    """Run the function beside the caller."""
-    return Task(asyncio.get_running_loop().create_task(function(), name=name))
+    """Run the function beside the caller; never a step of it before this returns."""
+    # Not by the loop's task factory: an eager one runs the function, perhaps to its end, before
+    # the caller knows what it has spawned.
+    loop, context = asyncio.get_running_loop(), _background()
+    return Task(asyncio.Task(function(), loop=loop, name=name, context=context))
+
+
+def spawn_lookout(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> Lookout:
+    """As `spawn`, but it outlasts a program that cancels all tasks, and waits for events alone."""
+    return Lookout(function(), name=name, context=_background())
+
+
+def _background() -> contextvars.Context:
+    context = contextvars.copy_context()
+    context.run(_is_background.set, True)
+    return context
+
+
+def leaves_block(function: F) -> F:
+    """Mark the method that leaves a block; its twin lets `with` keep something until then."""
+    return function
+
+
+def keep_for_block(_manager: object, owing: Owing) -> None:
+    """Rely on the block to be left: nothing interrupts a task between two awaits."""
+    owing.fulfil()
 
 
 class Worker:

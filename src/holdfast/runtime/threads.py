@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from holdfast.runtime import forking
+from holdfast.runtime.leaving import Owing, keep_for_block, leaves_block
 
 if TYPE_CHECKING:
     import socket
@@ -25,6 +26,8 @@ __all__ = [
     "Event",
     "ExitStack",
     "Home",
+    "Lookout",
+    "Owing",
     "Signal",
     "StateLock",
     "Task",
@@ -33,12 +36,16 @@ __all__ = [
     "context",
     "context_name",
     "has_ended",
+    "is_background",
     "is_flavoured",
+    "keep_for_block",
+    "leaves_block",
     "parents",
     "readable",
     "remember_context",
     "shield",
     "spawn",
+    "spawn_lookout",
     "wait_for",
 ]
 
@@ -48,6 +55,7 @@ T = TypeVar("T")
 FLAVOUR = "sync"
 OTHER_FLAVOUR = "an async def or a generator"
 OTHER_CLIENT = "holdfast.AsyncLocks"
+OWNER = "thread"
 
 StateLock = threading.RLock
 Context = threading.Thread
@@ -209,11 +217,29 @@ class Task:
         return self._thread.is_alive()
 
 
+Lookout = Task
+
+_here = threading.local()
+
+
+def is_background() -> bool:
+    """Whether this runs in something that was spawned, and not in a call of the application."""
+    return getattr(_here, "is_background", False)
+
+
 def spawn(function: Callable[[], None], *, name: str) -> Task:
     """Run the function beside the caller; it does not keep the interpreter alive."""
-    thread = threading.Thread(target=function, name=name, daemon=True)
+
+    def work() -> None:
+        _here.is_background = True
+        function()
+
+    thread = threading.Thread(target=work, name=name, daemon=True)
     thread.start()
     return Task(thread)
+
+
+spawn_lookout = spawn  # no thread can be cancelled
 
 
 class Worker:

@@ -1,0 +1,86 @@
+# Generated from src/holdfast/_async/handle.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""One acquire's share in a hold: what the lock and the hold know of it."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast._sync.client import Client
+    from holdfast._sync.hold import Hold
+    from holdfast._sync.lease import Lease
+    from holdfast._sync.lock import Lock
+
+
+class Handle:
+    """What is released exactly once; touched under the client's state lock.
+
+    The caller's lease is known only weakly. Whoever drops it may still mean to call
+    `lock.release()`, but not once its thread or task has ended.
+    """
+
+    __slots__ = ("__weakref__", "hold", "is_ended", "is_released", "lease", "lock")
+
+    def __init__(self, hold: Hold, lock: Lock) -> None:
+        self.hold = hold
+        self.lock = weakref.ref(lock)
+        self.lease: weakref.ref[Lease] | None = None
+        self.is_released = False
+        self.is_ended = False
+
+    def is_kept(self) -> bool:
+        """Whether somebody has the lease."""
+        return self.lease is not None and self.lease() is not None
+
+    def end(self) -> None:
+        """Owe nothing any more: it was released, or its release goes on in the background."""
+        self.is_ended = True
+        lock = self.lock()
+        if lock is not None:
+            lock.forget(self)
+
+
+class Duty:
+    """Handles that have to be ended, kept by whoever is about to do it, and by nobody else.
+
+    In threads an interrupt (a signal's exception, a time limit's) is raised at any call: also
+    before the `try` and inside the `except` that would have cleaned up. So cleaning up does not
+    rest on these alone. When the frames that should have ended the handles are gone, Python drops
+    this object, and what it still owes is left to the client's background.
+    """
+
+    _handles: Sequence[Handle] = ()  # for one that is interrupted before it is made
+
+    def __init__(
+        self,
+        client: Client,
+        handles: Sequence[Handle],
+        *,
+        forget: Callable[[], None] | None = None,
+    ) -> None:
+        self._client = client
+        self._handles = handles
+        self._forget = forget
+
+    def fulfil(self) -> None:
+        """Owe nothing: they were ended, or may be ended by a repeat."""
+        self._handles = ()
+
+    def clear_up(self) -> None:
+        """End, in the background, what was not."""
+        if self._forget is not None:
+            self._forget()
+        for handle in self._handles:
+            if not handle.is_ended:
+                self._client.leave(handle)
+
+    def __del__(self) -> None:
+        # It may strike anywhere, also inside a step that another lock protects: no more than this.
+        for handle in self._handles:
+            if not handle.is_ended:
+                self._client.left_behind(self)
+                return

@@ -1,0 +1,135 @@
+"""The hammer: one interrupt at every place of a scene, and what is left behind after each.
+
+In short form it is part of the tests. Its long form takes every place of every scene:
+
+    python tests/interrupts/hammer.py redis://127.0.0.1:6379 sqlite:///tmp/locks.db memory://hammer
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parents[1] / "shared"))
+
+from eventually import eventually
+from interrupting import interrupt, places
+from scenes import SCENES, TTL, Scene, Stage
+
+from holdfast import Lease, Locks
+
+WARM_UP = 3
+"""Rounds before the places are counted: the first ones connect, load scripts and start threads."""
+
+
+def hammer(url: str, scene: Scene, *, at_most: int | None = None, **options: object) -> int:
+    """Interrupt the scene at so many places, spread evenly; return how many there were.
+
+    After each: nothing is held, nothing waits, and both clients still work.
+    """
+    with Locks(url, ttl=TTL, **options) as locks, Locks(url, ttl=TTL, **options) as rival:
+        stage = Stage(locks, rival)
+        for number in range(WARM_UP):
+            with _set(stage, scene, f"warm-up {number}"):
+                scene.act(stage)
+        with _set(stage, scene, "counting"):
+            # Some more: which way a scene takes depends on who is quicker.
+            count = places(lambda: scene.act(stage)) * 11 // 10
+        step = 1 if at_most is None else max(1, count // at_most)
+        for place in range(0, count, step):
+            with _set(stage, scene, f"at {place}"):
+                where = interrupt(lambda: scene.act(stage), at=place)
+            try:
+                _check(stage)
+            except BaseException as error:
+                error.add_note(f"interrupted at place {place}: {where}")
+                raise
+        return len(range(0, count, step))
+
+
+def hammer_close(url: str, *, at_most: int | None = None, **options: object) -> int:
+    """Interrupt closing, with a lease held and one given back, and close again."""
+    place, step = 0, 1
+    while True:
+        with Locks(url, ttl=TTL, **options) as rival:
+            locks = Locks(url, ttl=TTL, **options)
+            lock = locks.lock(f"door {place}")
+            lock.acquire()
+            if at_most is not None and place == 0:
+                with Locks(url, ttl=TTL, **options) as other:
+                    other.lock("counting").acquire()
+                    step = max(1, places(other.close) // at_most)
+            where = interrupt(locks.close, at=place)
+            try:
+                locks.close()
+                rival.lock(lock.name).acquire(timeout=TTL / 2).release()
+            except BaseException as error:
+                error.add_note(f"interrupted at place {place}: {where}")
+                raise
+        if where is None:
+            return place // step
+        place += step
+
+
+@contextmanager
+def _set(stage: Stage, scene: Scene, name: str) -> Iterator[None]:
+    """New names for each: what one leaves behind must not meet the next."""
+    stage.door, stage.gate = f"door {name}", f"gate {name}"
+    lease = None
+    if scene.is_held or scene.is_woken:
+        lease = stage.rival.lock(stage.door).acquire()
+    if scene.has_lease:
+        # Not on trial: between the return of `acquire` and the assignment of its result an
+        # interrupt drops a lease as it would an open file; only `with` can know.
+        stage.lease = stage.locks.lock(stage.door).acquire()
+    releaser = threading.Thread(target=_release_when_waited_for, args=(stage, lease))
+    if lease is not None and scene.is_woken:
+        releaser.start()
+    try:
+        yield
+    finally:
+        if lease is not None and scene.is_held:
+            lease.release()
+        if stage.lease is not None:
+            stage.lease.release()  # the scene had not begun
+        if releaser.ident is not None:
+            stage.is_over.set()
+            releaser.join()
+            stage.is_over.clear()
+
+
+def _release_when_waited_for(stage: Stage, lease: Lease) -> None:
+    while not stage.rival.inspect(stage.door).line:
+        if stage.is_over.wait(0.001):
+            break
+    lease.release()
+
+
+def _check(stage: Stage) -> None:
+    for name in (stage.door, stage.gate):
+        eventually(lambda name=name: not _is_in_use(stage.rival, name))
+        for locks in (stage.rival, stage.locks):
+            locks.lock(name).acquire(timeout=TTL).release()
+    client = stage.locks._client
+    assert not client.holds
+    assert not list(client._asking)
+
+
+def _is_in_use(locks: Locks, name: str) -> bool:
+    inspection = locks.inspect(name)
+    return bool(inspection.holders or inspection.line)
+
+
+def main() -> None:
+    for url in sys.argv[1:]:
+        for name, scene in SCENES.items():
+            print(f"{url}: {name}: {hammer(url, scene)} places")  # noqa: T201 - it is a command
+        print(f"{url}: closing: {hammer_close(url)} places")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

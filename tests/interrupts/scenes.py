@@ -1,0 +1,124 @@
+"""What is interrupted: every way to take a lock, to leave it, and to close, each on its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from holdfast import AcquireTimeout, Lease, Lock, LockError, Locks
+
+TTL = 30.0
+"""Nothing that is free within seconds was freed by running out."""
+
+
+@dataclass
+class Stage:
+    """One client on trial, another that gets in its way, and the names they meet at."""
+
+    locks: Locks
+    rival: Locks
+    door: str = "door"
+    gate: str = "gate"
+    lease: Lease | None = None
+    lasting: Lock | None = None
+    """One that outlives the scene, as a lock at the top of a module does."""
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the client does; who holds the door meanwhile, or until it waits, or before."""
+
+    act: Callable[[Stage], None]
+    is_held: bool = False
+    is_woken: bool = False
+    has_lease: bool = False
+
+
+def block(stage: Stage) -> None:
+    with stage.locks.lock(stage.door):
+        pass
+
+
+def block_of_a_lock_that_lives_on(stage: Stage) -> None:
+    with _lasting(stage):
+        pass
+
+
+def nested_blocks(stage: Stage) -> None:
+    lock = _lasting(stage)
+    with lock, lock:
+        pass
+
+
+def several_names(stage: Stage) -> None:
+    with stage.locks.all(stage.door, stage.gate):
+        pass
+
+
+def permits(stage: Stage) -> None:
+    with stage.locks.semaphore(stage.door, capacity=2):
+        pass
+
+
+def a_decorated_function(stage: Stage) -> None:
+    @stage.locks.locked(stage.door, if_held="skip")
+    def work() -> None:
+        pass
+
+    work()
+
+
+def refused(stage: Stage) -> None:
+    assert stage.locks.lock(stage.door).try_acquire() is None
+
+
+def timed_out(stage: Stage) -> None:
+    try:
+        with stage.locks.lock(stage.door, timeout=0.01):
+            raise AssertionError
+    except AcquireTimeout:
+        pass
+
+
+def woken(stage: Stage) -> None:
+    with stage.locks.lock(stage.door, timeout=20):
+        pass
+
+
+def released_by_hand(stage: Stage) -> None:
+    """Once begun, a release ends; before that, it is the caller's to call again."""
+    lease, stage.lease = stage.lease, None
+    try:
+        lease.release()
+    except LockError:
+        raise
+    except BaseException:
+        with suppress(LockError):  # the one that was interrupted has done it
+            lease.release()
+        raise
+
+
+SCENES = {
+    one.act.__name__: one
+    for one in (
+        Scene(block),
+        Scene(block_of_a_lock_that_lives_on),
+        Scene(nested_blocks),
+        Scene(several_names),
+        Scene(permits),
+        Scene(a_decorated_function),
+        Scene(released_by_hand, has_lease=True),
+        Scene(refused, is_held=True),
+        Scene(timed_out, is_held=True),
+        Scene(woken, is_woken=True),
+    )
+}
+
+
+def _lasting(stage: Stage) -> Lock:
+    if stage.lasting is None or stage.lasting.name != stage.door:
+        stage.lasting = stage.locks.lock(stage.door)
+    return stage.lasting

@@ -1,0 +1,80 @@
+"""An interrupt at a chosen place: wherever CPython looks for a signal, and nowhere else.
+
+It looks when a function begins and after each call, of Python's or of C's; what Ctrl-C, a signal
+handler that raises, or the time limit of a worker raise, they raise there. A profile function is
+called at just these places, and what it raises is raised as theirs would be: at the beginning of
+the callee, or in the caller at the call, whose result is gone. Left out are finalizers, whose
+exceptions Python itself swallows.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+FINALIZERS = ("__del__", "_remove")
+"""The latter is that of a WeakSet."""
+
+
+def _is_place(frame: FrameType, event: str) -> bool:
+    if event not in ("call", "return", "c_return"):
+        return False
+    above: FrameType | None = frame
+    while above is not None:
+        if above.f_code.co_name in FINALIZERS:
+            return False
+        above = above.f_back
+    return True
+
+
+class Interrupt(BaseException):
+    """As KeyboardInterrupt; of our own, so that a real one still ends the run."""
+
+
+def places(action: Callable[[], object]) -> int:
+    """Return at how many places the action can be interrupted."""
+    count = 0
+
+    def look(frame: FrameType, event: str, _argument: Any) -> None:
+        nonlocal count
+        count += _is_place(frame, event)
+
+    _profiled(action, look)
+    return count
+
+
+def interrupt(action: Callable[[], object], *, at: int) -> str | None:
+    """Run the action and interrupt it once; return where, or None if it ended before."""
+    where: str | None = None
+    left = at
+
+    def look(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal where, left
+        if not _is_place(frame, event):
+            return
+        left -= 1
+        if left < 0 and where is None:
+            # What a call returns is gone, and must not be kept alive by us.
+            name = getattr(argument, "__name__", "") if event == "c_return" else ""
+            code = frame.f_code
+            where = f"{event} {name} {code.co_filename}:{frame.f_lineno} {code.co_qualname}"
+            raise Interrupt
+
+    try:
+        _profiled(action, look)
+    except Interrupt as error:
+        # Its frames would keep alive what they own.
+        error.__traceback__ = None
+    return where
+
+
+def _profiled(action: Callable[[], object], look: Callable[..., None]) -> None:
+    # The caller's own frame is not on trial: between the return of `acquire` and the
+    # assignment of its result an interrupt drops a lease, as it would a file.
+    sys.setprofile(look)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)

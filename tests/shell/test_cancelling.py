@@ -1,0 +1,81 @@
+"""A wait that somebody else ends: the place in line is given up, and nothing is sent meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from both_flavours import FLAVOURS, Flavour, number_waiting
+from eventually import eventually
+
+from holdfast import AcquireTimeout, NotAcquired
+
+
+@pytest.fixture(params=FLAVOURS)
+def flavour(request):
+    flavour = Flavour(request.param)
+    yield flavour
+    flavour.close()
+
+
+def test_an_event_that_is_set_ends_the_wait_and_gives_up_the_place(flavour):
+    locks, other = flavour.locks("memory://cancelling"), flavour.locks("memory://cancelling")
+    held = other.lock("door").acquire()
+    cancel = threading.Event()
+    waiting = flavour.start(locks.lock("door").acquire, cancel=cancel)
+    eventually(lambda: number_waiting(locks))
+
+    cancel.set()
+
+    with pytest.raises(NotAcquired, match="cancelled") as caught:
+        waiting.result(10)
+    assert not isinstance(caught.value, AcquireTimeout)
+    assert caught.value.holders
+    assert not other.inspect("door").line
+    held.release()
+
+
+def test_a_wait_that_can_be_cancelled_asks_the_store_no_more_often(flavour, tmp_path):
+    url = f"sqlite://{tmp_path}/locks.db"
+    locks, other = flavour.locks(url), flavour.locks(url)
+    held = other.lock("door").acquire()
+    backend = getattr(locks, "_inner", locks)._client.backend
+    asked = []
+    ask, backend.try_acquire = (
+        backend.try_acquire,
+        lambda *arguments, **options: asked.append(1) or ask(*arguments, **options),
+    )
+    cancel = threading.Event()
+    waiting = flavour.start(locks.lock("door").acquire, timeout=1.0, cancel=cancel)
+
+    with pytest.raises(AcquireTimeout):
+        waiting.result(20)
+
+    assert len(asked) <= 3
+    held.release()
+
+
+def test_an_event_that_was_set_before_takes_a_free_lock_all_the_same(flavour):
+    """It ends a wait; where nobody has to wait there is nothing to end."""
+    locks = flavour.locks("memory://cancelled-before")
+    cancel = threading.Event()
+    cancel.set()
+
+    locks.lock("door").acquire(cancel=cancel).release()
+
+
+def test_one_event_cancels_every_wait_that_was_given_it(flavour):
+    locks, other = flavour.locks("memory://all-of-them"), flavour.locks("memory://all-of-them")
+    held = other.lock("door").acquire()
+    cancel = threading.Event()
+    with ThreadPoolExecutor(5) as threads:
+        waiting = [threads.submit(locks.lock("door").acquire, cancel=cancel) for _ in range(5)]
+        eventually(lambda: number_waiting(locks) == 5)
+
+        cancel.set()
+
+        for one in waiting:
+            with pytest.raises(NotAcquired):
+                one.result(10)
+    held.release()
