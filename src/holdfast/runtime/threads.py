@@ -6,11 +6,13 @@ import atexit
 import contextlib
 import inspect
 import select
+import sys
 import threading
 import weakref
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
+from holdfast.errors import ConfigurationError
 from holdfast.runtime import forking
 from holdfast.runtime.leaving import Owing, keep_for_block, leaves_block
 
@@ -272,7 +274,15 @@ class Worker:
 
 
 class Home:
-    """Where a client lives: any thread."""
+    """Where a client lives: any thread, real or of gevent's making."""
+
+    def __init__(self) -> None:
+        patcher = sys.modules.get("eventlet.patcher")
+        if patcher is not None and patcher.is_monkey_patched("socket"):
+            raise ConfigurationError(
+                "eventlet has replaced Python's sockets and threads by its own, with which "
+                "Holdfast does not work; gevent and plain threads are supported, and so is asyncio"
+            )
 
     def check(self) -> None:
         """Do nothing: a sync client serves every thread."""

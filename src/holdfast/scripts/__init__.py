@@ -10,7 +10,11 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from importlib import resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 _INCLUDE = re.compile(r"^-- include (\w+\.lua)$", re.MULTILINE)
 
@@ -26,7 +30,8 @@ class Script:
 @cache
 def redis_script(verb: str) -> Script:
     """Return the script of a verb."""
-    folder = Path(__file__).parent / "redis"
+    # Not by a path: the package may stand in a zip file.
+    folder = resources.files(__name__) / "redis"
     text = _INCLUDE.sub(lambda found: _text(folder / found[1]), _text(folder / f"{verb}.lua"))
     source = text.encode()
     # The server's own name for it, no protection.
@@ -34,5 +39,5 @@ def redis_script(verb: str) -> Script:
     return Script(source, sha)
 
 
-def _text(path: Path) -> str:
+def _text(path: Traversable) -> str:
     return path.read_text(encoding="utf-8")

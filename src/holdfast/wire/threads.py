@@ -12,6 +12,7 @@ import select
 import socket
 import ssl
 import struct
+from _socket import socket as KernelSocket  # noqa: N812 - what `socket.socket` is, unless patched
 from typing import TYPE_CHECKING, Any
 
 from redis import connection as driver
@@ -52,8 +53,11 @@ class Link:
     def __init__(self, sock: socket.socket, clock: Clock, generation: int) -> None:
         self._sock = sock
         # The kernel keeps the time of a plain socket: Python's own timeouts ask it twice
-        # before each call. TLS reads in its own way, and gets Python's.
-        self._armed: float | None = None if isinstance(sock, ssl.SSLSocket) else 0.0
+        # before each call. TLS reads in its own way, and gets Python's; and so does gevent,
+        # whose sockets never wait in the kernel.
+        waits_in_kernel = issubclass(type(sock), KernelSocket)
+        is_plain = waits_in_kernel and not isinstance(sock, ssl.SSLSocket)
+        self._armed: float | None = 0.0 if is_plain else None
         if self._armed is not None:
             sock.settimeout(None)
         self._clock = clock

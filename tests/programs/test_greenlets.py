@@ -1,0 +1,108 @@
+"""Programs whose threads are greenlets: gevent is supported, eventlet refused by name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from redis_servers import RedisServer, shared_server
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of its own: what is patched is patched for the whole process."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def url(request, tmp_path) -> str:
+    return f"sqlite://{tmp_path}/locks.db" if request.param == "sqlite" else shared_server().url
+
+
+def test_greenlets_exclude_each_other_and_are_renewed_and_woken(url):
+    done = run(
+        """
+        from gevent import monkey
+        monkey.patch_all()
+        import sys, threading, time
+        import holdfast
+
+        locks = holdfast.Locks(sys.argv[1], ttl=1.0, namespace="greenlets")
+        inside, most = 0, 0
+
+        def work():
+            global inside, most
+            for _ in range(10):
+                with locks.lock("door", timeout=30):
+                    inside += 1
+                    most = max(most, inside)
+                    time.sleep(0.002)
+                    inside -= 1
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        with locks.lock("door") as lease:
+            time.sleep(2.0)
+            lease.check()
+        locks.close()
+        print(most)
+        """,
+        url,
+    )
+
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_a_request_of_a_greenlet_ends_in_time_although_the_server_does_not_answer():
+    server = RedisServer().start()
+    done = run(
+        """
+        from gevent import monkey
+        monkey.patch_all()
+        import os, signal, sys, time
+        import holdfast
+
+        locks = holdfast.Locks(sys.argv[1], request_timeout=0.5)
+        with locks.lock("door"):
+            pass
+        os.kill(int(sys.argv[2]), signal.SIGSTOP)
+        try:
+            locks.lock("door").acquire(timeout=0.5)
+        except holdfast.LockError as error:
+            print(type(error).__name__)
+        finally:
+            os.kill(int(sys.argv[2]), signal.SIGCONT)
+        """,
+        server.url,
+        str(server.process.pid),
+    )
+    server.stop()
+
+    assert done.stdout in ("OutcomeUnknown\n", "BackendUnavailable\n"), done.stderr
+
+
+def test_eventlet_is_refused_with_a_sentence():
+    done = run(
+        """
+        import eventlet
+        eventlet.monkey_patch()
+        import holdfast
+
+        try:
+            holdfast.Locks("memory://")
+        except holdfast.ConfigurationError as error:
+            print(error)
+        """
+    )
+
+    assert "eventlet has replaced" in done.stdout, done.stderr

@@ -1,0 +1,42 @@
+"""A program that is one file: the package stands in a zip, and so do its scripts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from redis_servers import shared_server
+
+import holdfast
+
+PROGRAM = """
+import sys
+import holdfast
+
+assert ".zip" in holdfast.__file__, holdfast.__file__
+with holdfast.Locks(sys.argv[1]) as locks, locks.lock("zipped") as lease:
+    print(lease.token > 0)
+"""
+
+
+def test_the_scripts_are_found_in_a_zip_file(tmp_path):
+    package = Path(holdfast.__file__).parent
+    archive = tmp_path / "program.zip"
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for path in package.rglob("*"):
+            if path.suffix in (".py", ".lua"):
+                zipped.write(path, path.relative_to(package.parent))
+
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, shared_server().url],
+        env={**os.environ, "PYTHONPATH": str(archive)},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+    assert (done.stdout, done.stderr) == ("True\n", "")
