@@ -408,7 +408,9 @@ def shared_cluster() -> ClusterServers:
 @cache
 def shared_closed_sentinels() -> Sentinels:
     """Return servers and Sentinels with TLS and a password each, for all tests of this run."""
-    return Sentinels(tls=certificates(), password="s3rver", sentinel_password="s3ntinel").start()
+    # None of them ends the master, see above; a failover that is ordered does not wait for it.
+    closed = {"tls": certificates(), "password": "s3rver", "sentinel_password": "s3ntinel"}
+    return Sentinels(**closed, down_after=20.0).start()
 
 
 @cache

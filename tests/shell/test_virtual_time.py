@@ -65,9 +65,9 @@ def test_fifty_contenders_for_a_thousand_seconds() -> None:
         for one in many:
             await one.aclose()
 
-    started = time.perf_counter()
+    started = time.process_time()
     run_in_virtual_time(main())
-    took = time.perf_counter() - started
+    took = time.process_time() - started
 
     assert events["Acquired"] >= 10_000
     assert events["Renewed"] >= 1_000
@@ -77,7 +77,8 @@ def test_fifty_contenders_for_a_thousand_seconds() -> None:
     for name in tokens:
         mine = [turns[n] for n in range(CONTENDERS) if name_of(n) == name]
         assert max(mine) - min(mine) <= 1, "first come, first served"
-    # A thousand seconds of fifty contenders: a bound on the shell's own cost, not a race.
+    # A thousand seconds of fifty contenders: a bound on the shell's own cost, not a race. Of
+    # the processor's time: what others on this machine do is none of it.
     assert took < 20.0, f"{events['Acquired']} acquisitions took {took:.1f} s"
 
 

@@ -26,7 +26,7 @@ def test_a_host_without_an_address(refusal):
 
 
 def test_a_server_that_says_nothing(refusal, talker):
-    error = refusal(f"redis://:{PASSWORD}@127.0.0.1:{talker().port}")
+    error = refusal(f"redis://:{PASSWORD}@127.0.0.1:{talker().port}", within=0.5)
 
     assert isinstance(error, BackendUnavailable)
     assert "did not answer in time; is the address right" in str(error)
@@ -51,7 +51,7 @@ def test_a_server_of_another_kind(refusal, talker, greeting, answer):
 
 def test_tls_to_a_server_without(refusal):
     """Such a server waits for the end of a line that never comes."""
-    error = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{shared_server().port}")
+    error = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{shared_server().port}", within=0.5)
 
     assert isinstance(error, BackendUnavailable)
     assert "does it speak TLS (if not, redis://)" in str(error)

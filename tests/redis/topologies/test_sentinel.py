@@ -9,6 +9,7 @@ from redis_servers import free_ports
 from redis_topologies import SERVICE, Sentinels, calls, until
 
 from holdfast import BackendUnavailable, ConfigurationError, LeaseLost, Locks
+from holdfast.wire.sentinel import aio, threads
 
 
 def test_a_failover_that_loses_the_lock_is_told_and_fenced(own_sentinels, drivers, resource):
@@ -70,6 +71,14 @@ def stubborn_sentinels():
         yield one
 
 
+@pytest.fixture
+def _patient_look(monkeypatch):
+    """Wait for the Sentinels as long as they need on a machine that stands still meanwhile."""
+    for flavour in (aio, threads):
+        monkeypatch.setattr(flavour, "LOOK_PATIENCE", 10.0)
+
+
+@pytest.mark.usefixtures("_patient_look")
 def test_a_replaced_master_that_goes_on_answering_is_left(stubborn_sentinels, drivers):
     """It grants and renews as if nothing had happened, and the next master knows nothing of it."""
     sentinels = stubborn_sentinels
