@@ -11,10 +11,13 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(firstword $(shell { pwd; cat pyproject.toml; } | cksum))
 
 # The first Python that is new enough. Say PYTHON=... to choose another.
-CANDIDATES := python3 python3.13 python3.12 python3.11
+CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON = $(shell for each in $(CANDIDATES); do \
 	if "$$each" -c '$(NEW_ENOUGH)' 2>/dev/null; then echo "$$each"; break; fi; done)
+
+# Every worker and every process that a test starts would compile all it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Otherwise pyright asks the network on every run whether there is a newer one.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
@@ -26,7 +29,7 @@ help: ## Show this list
 .PHONY: test
 test: $(STAMP) ## Set up all that is needed and run every test
 	$(RUN) tools/system_packages.py
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n auto --durations=10
 
 .PHONY: check
 check: $(STAMP) ## Format, lint, types, generated files, import direction, docs

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from eventually import eventually
 from hypothesis import HealthCheck, settings
+from side_by_side import LongestFirst, number_of_workers
 from started_anywhere import as_from_a_terminal, in_a_session_of_its_own
 
 as_from_a_terminal()
@@ -15,6 +16,18 @@ in_a_session_of_its_own()
 # Properties, not speed: a machine that stands still for 0.2 s has falsified nothing.
 settings.register_profile("holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("holdfast")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Say how many workers `-n auto` means."""
+    return number_of_workers()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log) -> LongestFirst:
+    """Say who runs which tests."""
+    return LongestFirst(config, log)
 
 
 @pytest.fixture(name="eventually")

@@ -1,0 +1,63 @@
+"""The tests are divided among workers without tearing apart what belongs together."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+
+import pytest
+from side_by_side import ALONE, EARLY, LongestFirst
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class Handed(LongestFirst):
+    """Notes what is handed out next, and hands out nothing."""
+
+    def __init__(self, *tests: str) -> None:
+        units: dict[str, dict[str, bool]] = {}
+        for one in tests:
+            units.setdefault(self._split_scope(one), {})[one] = False
+        self.workqueue = OrderedDict(units)
+
+    def order(self) -> list[str]:
+        found = []
+        while self.workqueue:
+            found.append(min(self.workqueue, key=self._rank))
+            del self.workqueue[found[-1]]
+        return found
+
+
+def test_the_tests_of_a_file_stay_together():
+    handed = Handed("tests/redis/test_wire.py::test_one", "tests/redis/test_wire.py::TestTwo::test")
+
+    assert handed.order() == ["tests/redis/test_wire.py"]
+
+
+def test_tests_with_a_store_of_their_own_are_handed_out_one_by_one():
+    tests = ["tests/cli/test_run.py::test_one", "tests/cli/test_run.py::test_two"]
+
+    assert Handed(*tests).order() == tests
+
+
+def test_what_takes_longest_begins_first():
+    handed = Handed(
+        "tests/input/test_bad_input.py::test_one",
+        "tests/shell/test_ending.py::test_one",
+        "tests/shell/test_ending.py::test_two",
+        "tests/contract/test_sqlite.py::TestSync::test_law",
+    )
+
+    assert handed.order() == [
+        "tests/contract/test_sqlite.py",
+        "tests/shell/test_ending.py",
+        "tests/input/test_bad_input.py",
+    ]
+
+
+@pytest.mark.parametrize("start", [*ALONE, *EARLY])
+def test_what_is_named_is_there(start):
+    path, _, name = start.partition("::")
+
+    assert (ROOT / path).exists()
+    assert not name or f"def {name}" in (ROOT / path).read_text()
