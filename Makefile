@@ -41,9 +41,19 @@ check: $(STAMP) ## Format, lint, types, generated files, import direction, docs
 	$(RUN) -m pyright tests/typing/api_types.py
 	$(RUN) -m pytest -q tests/test_architecture.py $(wildcard tests/docs)
 
+# Once all is set up, nothing more; else only what the command line needs, which is a matter of
+# seconds where the tools of the tests take half a minute.
 .PHONY: demo
-demo: $(STAMP) ## Show what a lock does
-	$(VENV)/bin/holdfast demo
+demo: $(firstword $(wildcard $(STAMP)) $(STAMP)-demo) ## Show what a lock does
+	PYTHONPATH=src $(RUN) -m holdfast demo
+
+$(STAMP)-demo:
+	$(make_venv)
+	$(RUN) -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+		print(*project["optional-dependencies"]["cli"], sep="\n")' > $(VENV)/demo.txt
+	$(RUN) -m pip install --disable-pip-version-check --quiet --no-compile \
+		--requirement $(VENV)/demo.txt
+	touch $@
 
 .PHONY: bench
 bench: $(STAMP)-bench ## Measure against the peers, side by side
@@ -74,13 +84,17 @@ clean: ## Delete all that was made here, the environment too
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP):
+define make_venv
 	@test -n "$(PYTHON)" && "$(PYTHON)" -c '$(NEW_ENOUGH)' || { \
 		echo "Holdfast needs Python 3.11 or newer, and found none: install one, or say PYTHON=..." >&2; \
 		exit 1; }
 	"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || "$(PYTHON)" tools/system_packages.py \
 		--install "$$("$(PYTHON)" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
 	$(RUN) -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear $(VENV)
+endef
+
+$(STAMP):
+	$(make_venv)
 	$(RUN) -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
 	$(RUN) -m pip install --disable-pip-version-check --quiet --no-deps --upgrade \
 		--target $(VENV)/oldest-driver redis==5.0.0 # the other end of the range in pyproject.toml
