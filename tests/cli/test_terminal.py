@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import sys
 import time
 
@@ -126,7 +127,7 @@ def test_ctrl_c_ends_a_wait(cli, held, on_terminal):
 
 def test_a_stopped_command_gives_the_shell_back_and_goes_on_in_the_foreground(cli, on_terminal):
     shell, screen = on_terminal(["bash", "--norc", "--noprofile", "-i"])
-    program = " ".join(cli.command("run", "report", "--ttl", "60", "--", "sh", "-c"))
+    program = shlex.join(cli.command("run", "report", "--ttl", "60", "--", "sh", "-c"))
     screen.press(f"{program} 'echo rea''dy; read line; echo \"got-$line\"'\n")
     screen.read_until("ready")
 
@@ -143,7 +144,7 @@ def test_a_stopped_command_gives_the_shell_back_and_goes_on_in_the_foreground(cl
 def test_a_command_stopped_for_longer_than_its_lease_is_not_continued(cli, on_terminal, tmp_path):
     after = tmp_path / "after"
     shell, screen = on_terminal(["bash", "--norc", "--noprofile", "-i"])
-    program = " ".join(cli.command("run", "report", "--ttl", "2", "--", "sh", "-c"))
+    program = shlex.join(cli.command("run", "report", "--ttl", "2", "--", "sh", "-c"))
     screen.press(f"{program} 'echo rea''dy; read line; touch {after}'\n")
     screen.read_until("ready")
 

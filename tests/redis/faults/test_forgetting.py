@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from both_flavours import number_waiting
 from redis_servers import RedisServer
 
 from holdfast import LeaseLost, StaleToken
@@ -98,9 +99,10 @@ def test_a_server_that_forgets_its_scripts_is_told_them_again(flavour, server, d
 
     client.script_flush()
     lease.renew()
-    waiting = flavour.locks(server.url).lock("door")
-    waiter = flavour.start(waiting.acquire, timeout=20)
-    eventually(lambda: locks.inspect("door").line)
+    waiting = flavour.locks(server.url)
+    waiter = flavour.start(waiting.lock("door").acquire, timeout=20)
+    # Told so, and not only in line: one flush for each verb of its own, and not two.
+    eventually(lambda: number_waiting(waiting))
     client.script_flush()
     assert len(locks.inspect("door").holders) == 1
     client.script_flush()
