@@ -10,6 +10,9 @@ RUN := $(VENV)/bin/python
 # Names what was installed, and where: a moved clone has to be installed anew.
 STAMP := $(VENV)/.installed-$(firstword $(shell { pwd; cat pyproject.toml; } | cksum))
 
+# The embedded default needs Linux, and so do the servers' processes.
+PORTABLE := tests/core tests/shell tests/ensemble tests/contract/test_memory.py tests/contract/test_broken.py
+
 # The first Python that is new enough. Say PYTHON=... to choose another.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -30,6 +33,10 @@ help: ## Show this list
 test: $(STAMP) ## Set up all that is needed and run every test
 	$(RUN) tools/system_packages.py
 	$(RUN) -m pytest -n auto --durations=10
+
+.PHONY: portable
+portable: $(STAMP) ## Run only the tests that need neither a server nor Linux
+	$(RUN) -m pytest -n auto --durations=10 $(PORTABLE)
 
 .PHONY: check
 check: $(STAMP) ## Format, lint, types, generated files, import direction, docs
