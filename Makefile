@@ -10,6 +10,10 @@ RUN := $(VENV)/bin/python
 # Names what was installed, and where: a moved clone has to be installed anew.
 STAMP := $(VENV)/.installed-$(firstword $(shell { pwd; cat pyproject.toml; } | cksum))
 
+# What needs no server and nothing but Python: it runs on every Python that is here.
+CORE := tests/core tests/input tests/embedded tests/contract/test_memory.py tests/contract/test_sqlite.py
+# A minute of counting what is left behind, which says little of the interpreter.
+NOT_EVERYWHERE := --deselect tests/embedded/test_leaks.py
 # The embedded default needs Linux, and so do the servers' processes.
 PORTABLE := tests/core tests/shell tests/ensemble tests/contract/test_memory.py tests/contract/test_broken.py
 
@@ -33,6 +37,7 @@ help: ## Show this list
 test: $(STAMP) ## Set up all that is needed and run every test
 	$(RUN) tools/system_packages.py
 	$(RUN) -m pytest -n auto --durations=10
+	$(RUN) tools/other_pythons.py -n 4 $(CORE) $(NOT_EVERYWHERE)
 
 .PHONY: portable
 portable: $(STAMP) ## Run only the tests that need neither a server nor Linux

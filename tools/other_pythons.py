@@ -1,0 +1,150 @@
+"""Run tests on every other CPython of this machine that Holdfast supports, side by side.
+
+`python tools/other_pythons.py [what pytest is to be told …]`
+
+One of each minor version, the newest, but for the one that runs this. They are looked for by
+their names on the PATH and among pyenv's versions, and believed only if they run: a shim may be
+in front of nothing. Each gets an environment of its own below `.venv`, once, with only what
+these tests need. On a machine without another Python there is nothing to do, and we say so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENTS = ROOT / ".venv" / "others"
+OLDEST = (3, 11)
+NAME = re.compile(r"python3\.\d+")
+EXTRA = "test-core"
+
+# What cannot make an environment, or has no SQLite, is no Python for these tests.
+QUESTION = """\
+import ensurepip, json, sqlite3, sys
+print(json.dumps([sys.implementation.name, sys.version_info[:3], sys.version_info.releaselevel]))
+"""
+
+
+@dataclass(frozen=True)
+class Python:
+    """An interpreter that runs."""
+
+    version: tuple[int, int, int]
+    path: Path
+
+    def __str__(self) -> str:
+        return "Python " + ".".join(map(str, self.version))
+
+
+def main(arguments: list[str]) -> int:
+    """Run from the command line; the exit code is 1 if any of them failed."""
+    found = others(ask(candidates(os.environ)))
+    if not found:
+        print("There is no other Python on this machine that Holdfast supports.")
+        return 0
+    print(f"On {', '.join(map(str, found))} besides:", flush=True)
+    environments = [set_up(one) for one in found]
+    started = [start(one, arguments) for one in environments]
+    failed = False
+    for python, process in zip(found, started, strict=True):
+        output, _ = process.communicate()
+        failed |= process.returncode != 0
+        print(report(python, output, is_fine=process.returncode == 0), flush=True)
+    return int(failed)
+
+
+def candidates(environment: Mapping[str, str]) -> list[Path]:
+    """Return what may be a Python, in the order of preference."""
+    home = Path(environment.get("HOME", "/"))
+    pyenv = Path(environment.get("PYENV_ROOT") or home / ".pyenv")
+    on_path = [
+        file
+        for folder in environment.get("PATH", os.defpath).split(os.pathsep)
+        if folder and Path(folder).is_dir()
+        for file in sorted(Path(folder).iterdir())
+        if NAME.fullmatch(file.name)
+    ]
+    return [*on_path, *sorted(pyenv.glob("versions/*/bin/python"))]
+
+
+def ask(paths: Iterable[Path]) -> list[Python]:
+    """Return those that run and are a finished CPython."""
+    found = []
+    for path in paths:
+        try:
+            answer = subprocess.run(
+                [path, "-I", "-c", QUESTION],
+                check=True,
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                timeout=30,
+            )
+            name, version, level = json.loads(answer.stdout)
+        except (OSError, ValueError, subprocess.SubprocessError):
+            continue  # a shim in front of nothing, or a build without what we need
+        if (name, level) == ("cpython", "final"):
+            found.append(Python(tuple(version), path))
+    return found
+
+
+def others(
+    found: Iterable[Python], *, ours: tuple[int, ...] = sys.version_info[:2]
+) -> list[Python]:
+    """Return the newest of each minor version that is supported and is not ours."""
+    newest: dict[tuple[int, ...], Python] = {}
+    for one in found:
+        minor = one.version[:2]
+        if minor < OLDEST or minor == ours:
+            continue
+        if minor not in newest or newest[minor].version < one.version:
+            newest[minor] = one
+    return [newest[minor] for minor in sorted(newest)]
+
+
+def set_up(python: Python) -> Path:
+    """Return the interpreter of its environment, which is made if it is not there."""
+    wanted = f"{ROOT}{(ROOT / 'pyproject.toml').read_text(encoding='utf-8')}"
+    directory = ENVIRONMENTS / ".".join(map(str, python.version))
+    interpreter = directory / "bin" / "python"
+    stamp = directory / f".installed-{zlib.crc32(wanted.encode())}"
+    if not stamp.exists():
+        subprocess.run([python.path, "-m", "venv", "--clear", directory], check=True)
+        install = "-m", "pip", "install", "--disable-pip-version-check", "--quiet"
+        subprocess.run(
+            [interpreter, *install, "--editable", f"{ROOT}[{EXTRA}]"], check=True, cwd=ROOT
+        )
+        stamp.touch()
+    return interpreter
+
+
+def start(interpreter: Path, arguments: list[str]) -> subprocess.Popen[str]:
+    """Begin the tests on one of them."""
+    # No cache: the run beside it would write the same files.
+    command = [interpreter, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def report(python: Python, output: str, *, is_fine: bool) -> str:
+    """Return the last line of a run that passed, and all that one said which failed."""
+    lines = output.strip().splitlines()
+    told = lines[-1:] if is_fine else lines
+    return "\n".join([f"{python}: {'passed' if is_fine else 'FAILED'}", *told])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
