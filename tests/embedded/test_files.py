@@ -141,6 +141,8 @@ def test_a_file_that_cannot_be_written_is_refused(puppet, open_to_all):
     with holdfast.Locks(f"sqlite://{path}") as locks:
         locks.lock("door").acquire().release()
     path.chmod(0o444)
+    for directory in (open_to_all, *filter(Path.is_dir, open_to_all.iterdir())):
+        directory.chmod(0o555)  # for an ordinary user who runs this, and owns it all
     before = contents(open_to_all)
     somebody = puppet(f"sqlite://{path}")
     somebody.ask("give_up_root")

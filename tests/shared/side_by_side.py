@@ -21,6 +21,8 @@ ALONE = ("tests/cli/", "tests/embedded/test_leaks.py")
 """Where every test has a store of its own: these are handed out one by one."""
 
 EARLY = (
+    # Before others have failed in the same worker, whose threads go on: Hypothesis minds them.
+    "tests/core/",
     "tests/embedded/test_leaks.py::test_a_million_names",
     "tests/examples/",
     "tests/shell/test_virtual_time.py",
@@ -36,7 +38,7 @@ EARLY = (
     "tests/cli/test_demo.py",
     "tests/docs/",
 )
-"""What takes longest, in this order; left to the end, it would run while all others are done."""
+"""In this order what takes longest; left to the end, it would run while all others are done."""
 
 
 def number_of_workers() -> int:
