@@ -44,7 +44,7 @@ def test_a_thousand_waiters_are_served_in_order(server, clients):
     arrived: list[int] = []
 
     async def work() -> None:
-        opened = [AsyncLocks(server.url, ttl=60) for _ in range(clients)]
+        opened = [AsyncLocks(server.url, ttl=60, request_timeout=20) for _ in range(clients)]
         first = await opened[0].lock("door").acquire()
 
         async def wait(number: int) -> None:

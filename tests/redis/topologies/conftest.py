@@ -52,7 +52,7 @@ class Driver:
     def acquire(self, name: str, *, timeout: float = 10.0, **options: Any) -> Any:
         return self.call(self.locks.lock(name, **options).acquire, timeout=timeout)
 
-    def begin_acquire(self, name: str, *, timeout: float = 20.0, **options: Any) -> Future[Any]:
+    def begin_acquire(self, name: str, *, timeout: float = 45.0, **options: Any) -> Future[Any]:
         return self.begin(self.locks.lock(name, **options).acquire, timeout=timeout)
 
     def release(self, lease: Any) -> None:

@@ -22,8 +22,8 @@ from holdfast import AsyncLocks, ConfigurationError, Locks
 
 def cycle(client: object) -> str:
     """Return where a lock was taken and given back, by the settings of a sync client."""
-    with Locks.from_client(client) as locks:
-        with locks.lock("door", timeout=2) as lease:
+    with Locks.from_client(client, request_timeout=8) as locks:
+        with locks.lock("door", timeout=10) as lease:
             assert lease.token > 0
         return locks.location
 
@@ -31,8 +31,8 @@ def cycle(client: object) -> str:
 def async_cycle(make) -> str:
     async def run() -> str:
         client = make()
-        async with AsyncLocks.from_client(client) as locks:
-            async with locks.lock("door", timeout=2) as lease:
+        async with AsyncLocks.from_client(client, request_timeout=8) as locks:
+            async with locks.lock("door", timeout=10) as lease:
                 assert lease.token > 0
             where = locks.location
         # It is not closed by us.
@@ -73,7 +73,7 @@ def test_a_password_is_used_and_not_shown():
     with RedisServer("--requirepass", "s3cret") as server:
         with redis.Redis(port=server.port, password="s3cret") as client:
             where = cycle(client)
-            with Locks.from_client(client) as locks:
+            with Locks.from_client(client, request_timeout=8) as locks:
                 assert "s3cret" not in repr(locks)
         assert "s3cret" not in where
 
@@ -83,7 +83,7 @@ def test_a_socket_of_this_machine(tmp_path):
     with RedisServer("--unixsocket", str(path)):
         with redis.Redis(unix_socket_path=str(path)) as client:
             assert cycle(client) == f"unix://{path}"
-        with Locks(f"unix://{path}?db=2") as locks, locks.lock("door", timeout=2):
+        with Locks(f"unix://{path}?db=2") as locks, locks.lock("door", timeout=10):
             assert locks.location == f"unix://{path}"
         with redis.Redis(unix_socket_path=str(path), db=2) as client:
             assert client.keys() == [b"holdfast:{door}:door"]
@@ -111,8 +111,8 @@ def test_an_asyncio_client_that_sentinels_made(sentinels):
     async def run() -> str:
         sentinel = redis.asyncio.sentinel.Sentinel(addresses)
         client = sentinel.master_for(SERVICE)
-        async with AsyncLocks.from_client(client) as locks:
-            async with locks.lock("door", timeout=2):
+        async with AsyncLocks.from_client(client, request_timeout=8) as locks:
+            async with locks.lock("door", timeout=10):
                 pass
             where = locks.location
         for one in (client, *sentinel.sentinels):
@@ -180,7 +180,10 @@ def test_a_client_that_sentinels_made_which_speak_tls_and_ask_for_passwords():
             addresses, sentinel_kwargs=of_sentinels, **options
         )
         client = sentinel.master_for(SERVICE)
-        async with AsyncLocks.from_client(client) as locks, locks.lock("door", timeout=2):
+        async with (
+            AsyncLocks.from_client(client, request_timeout=8) as locks,
+            locks.lock("door", timeout=10),
+        ):
             where = locks.location
         for one in (client, *sentinel.sentinels):
             await close(one)

@@ -204,11 +204,11 @@ def test_an_inbox_that_is_cut_off_opens_again(cluster, drivers, namespace):
 
 def test_renewals_of_many_names_are_split_by_node(cluster, drivers):
     """Fifty leases, all renewed, though they live on three nodes."""
-    for one in drivers(cluster.url, ttl=1.5):
+    for one in drivers(cluster.url, ttl=6.0):
         leases = [one.acquire(f"{one.flavour} {i}") for i in range(50)]
         wanted = one.renewals + 100
 
-        until(lambda d=one, w=wanted: d.renewals >= w, within=5.0, what="two rounds of renewals")
+        until(lambda d=one, w=wanted: d.renewals >= w, what="two rounds of renewals")
 
         assert all(lease.is_trusted for lease in leases)
         assert len(one.survey(one.flavour)) == 50

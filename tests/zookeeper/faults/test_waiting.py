@@ -37,7 +37,7 @@ def play(server: ZooKeeperServer, *, waiters: int, lock: Callable[[AsyncLocks], 
     course = Course([], [], [])
 
     async def work() -> None:
-        opened = [AsyncLocks(server.url, ttl=30) for _ in range(CLIENTS)]
+        opened = [AsyncLocks(server.url, ttl=30, request_timeout=20) for _ in range(CLIENTS)]
         first = lock(opened[0])
         lease = await first.acquire()
         tasks: list[Awaitable[None]] = []

@@ -26,16 +26,16 @@ def secure(certificate):
 
 
 def test_tls_with_a_trusted_certificate(flavour, secure, certificate):
-    locks = flavour.locks(secure, use_ssl=True, ca=str(certificate[1]))
+    locks = flavour.locks(secure, use_ssl=True, ca=str(certificate[1]), request_timeout=10)
 
-    lease = locks.lock("door").acquire(timeout=5)
+    lease = locks.lock("door").acquire(timeout=20)
 
     assert lease.token > 0
     lease.release()
 
 
 def test_a_certificate_that_nobody_trusts(refusal, secure):
-    error = refusal(secure, within=1.0, use_ssl=True)
+    error = refusal(secure, within=5.0, use_ssl=True)
 
     assert isinstance(error, ConfigurationError)
     assert "certificate must be trusted" in str(error)
@@ -57,7 +57,7 @@ def test_tls_to_a_server_without(refusal, certificate):
 
 def test_a_file_of_certificates_that_is_not_there(refusal, secure, tmp_path):
     missing = str(tmp_path / "missing.pem")
-    error = refusal(secure, use_ssl=True, ca=missing)
+    error = refusal(secure, within=5.0, use_ssl=True, ca=missing)
 
     assert isinstance(error, ConfigurationError)
     assert "cannot be read" in str(error)
