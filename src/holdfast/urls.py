@@ -7,8 +7,9 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote
 
+from holdfast.core.locating import split
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import ConfigurationError
 from holdfast.options import checked_keywords
@@ -196,7 +197,7 @@ def _split(url: str) -> SplitResult:
     if not isinstance(url, str):
         raise TypeError(f"a URL is a str, not {type(url).__name__}")
     try:
-        return urlsplit(url)
+        return split(url)
     except ValueError as error:
         # Its own words quote the login.
         reason = "it is no valid URL" if "netloc" in str(error) else str(error)

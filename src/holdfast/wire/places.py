@@ -9,8 +9,9 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
+from holdfast.core.locating import split
 from holdfast.errors import ConfigurationError
 from holdfast.wire.topology import Address, Remap
 
@@ -53,7 +54,7 @@ def place_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Place:
     `unix:///path.sock`, `redis+sentinel://host,host/master` or `redis+cluster://host,host`;
     `rediss+…` speaks TLS with all of them.
     """
-    parts = urlsplit(url)
+    parts = split(url)
     scheme, _, topology = parts.scheme.partition("+")
     given = checked_options(options, topology=topology)
     credentials, _, hosts = parts.netloc.rpartition("@")
