@@ -75,6 +75,7 @@ def test_one_that_fails_fails_the_run_and_shows_all_it_said(
 ):
     one = Python((3, 12, 1), interpreter("bin/python3.12", 3, 12, 1))
     worse = interpreter("environment", script="echo what went wrong; echo 1 failed; exit 1")
+    monkeypatch.setattr(other_pythons, "candidates", lambda _: [])
     monkeypatch.setattr(other_pythons, "others", lambda _: [one])
     monkeypatch.setattr(other_pythons, "set_up", lambda _: worse)
 
