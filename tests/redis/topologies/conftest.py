@@ -49,7 +49,7 @@ class Driver:
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return self.begin(function, *args, **kwargs).result(30)
 
-    def acquire(self, name: str, *, timeout: float = 10.0, **options: Any) -> Any:
+    def acquire(self, name: str, *, timeout: float = 20.0, **options: Any) -> Any:
         return self.call(self.locks.lock(name, **options).acquire, timeout=timeout)
 
     def begin_acquire(self, name: str, *, timeout: float = 45.0, **options: Any) -> Future[Any]:

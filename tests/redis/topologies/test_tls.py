@@ -27,7 +27,7 @@ def servers(request):
 
 def options_of(servers) -> dict[str, Any]:
     """What a client has to know, and time: many handshakes at once are slow on a busy machine."""
-    return {**servers.client_options, "request_timeout": 8.0}
+    return {**servers.client_options, "request_timeout": 15.0}
 
 
 def test_a_waiter_is_woken_by_the_release(servers, drivers):
