@@ -311,11 +311,12 @@ class AsyncRedisBackend(AsyncBackend):
     async def _call(self, verb: str, request: bytes, *, deadline: float) -> Reply:
         """Return what a script answers, letting the server know the script if it does not."""
         reply = await self._wire.ask(request, deadline=deadline)
-        if reply.__class__ is Refusal:
+        # Again and again: it may be made to forget the script between our two requests.
+        while reply.__class__ is Refusal:
             if reply.code != "NOSCRIPT":
                 raise refusals.refused(reply, where=self.location)
             await self._ask(verbs.load(verb), deadline=deadline)
-            return await self._ask(request, deadline=deadline)
+            reply = await self._wire.ask(request, deadline=deadline)
         return reply
 
     async def _call_all(

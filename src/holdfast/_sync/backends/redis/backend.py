@@ -311,11 +311,12 @@ class RedisBackend(Backend):
     def _call(self, verb: str, request: bytes, *, deadline: float) -> Reply:
         """Return what a script answers, letting the server know the script if it does not."""
         reply = self._wire.ask(request, deadline=deadline)
-        if reply.__class__ is Refusal:
+        # Again and again: it may be made to forget the script between our two requests.
+        while reply.__class__ is Refusal:
             if reply.code != "NOSCRIPT":
                 raise refusals.refused(reply, where=self.location)
             self._ask(verbs.load(verb), deadline=deadline)
-            return self._ask(request, deadline=deadline)
+            reply = self._wire.ask(request, deadline=deadline)
         return reply
 
     def _call_all(self, verb: str, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
