@@ -47,7 +47,7 @@ def test_a_waiter_is_woken_by_the_release(servers, drivers):
 @pytest.mark.parametrize("servers", ["sentinel", "cluster"], indirect=True)
 def test_a_failover_is_followed(servers, drivers):
     """Holders and waiters go on at the new master."""
-    options = {**options_of(servers), "ttl": 9.0}
+    options = {**options_of(servers), "ttl": 30.0}
     holders, waiters = drivers(servers.url, **options), drivers(servers.url, **options)
     leases = [one.acquire(f"door {one.flavour}") for one in holders]
     waiting = [one.begin_acquire(f"door {one.flavour}") for one in waiters]
