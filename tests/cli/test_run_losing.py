@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import signal
 import sqlite3
+import subprocess
 import sys
 import textwrap
 import time
@@ -11,7 +14,9 @@ import time
 import pytest
 from freezing import freeze
 
+from holdfast.cli import guard as guards
 from holdfast.cli.guard import Guard
+from holdfast.runtime.clock import Clock
 
 # Ignores TERM, notes it, and says over and over when it was last alive.
 STUBBORN = """
@@ -64,12 +69,75 @@ def test_a_guard_that_struck_first_is_no_error(error):
     """Two see the same deadline; the one who comes second has nobody to tell."""
 
     class Line:
-        def send(self, _words):
+        def send(self, _words, _flags):
             raise error
 
-    guard = Guard(pid=0, line=Line())
+    guard = Guard(pid=0, line=Line(), moment=mmap.mmap(-1, 8))
 
     guard.kill_at(1.0)
+
+
+@pytest.fixture
+def guarded():
+    """A process that sleeps in a group of its own, and its guard."""
+    sleeper = subprocess.Popen(["sleep", "600"], process_group=0)
+    guard = guards.post(sleeper.pid)
+    yield sleeper, guard
+    sleeper.kill()
+    sleeper.wait()
+    guard.dismiss()
+
+
+def test_a_guard_that_is_stopped_keeps_nobody_waiting_and_acts_on_the_last_word(guarded):
+    """However much it was told meanwhile: an old deadline must not end a healthy command."""
+    sleeper, guard = guarded
+    os.kill(guard.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, guard.pid, os.WSTOPPED | os.WNOWAIT)
+    for moment in range(20_000):
+        guard.kill_at(moment / 1_000_000)
+    ends_at = Clock().now() + 0.5
+    guard.kill_at(ends_at)
+
+    os.kill(guard.pid, signal.SIGCONT)
+
+    assert sleeper.wait(timeout=20) == -signal.SIGKILL
+    assert Clock().now() >= ends_at
+    assert guard.has_struck()
+
+
+def test_a_command_whose_group_is_stopped_for_long_goes_on_when_it_is_continued(
+    cli, tmp_path, eventually, inspect
+):
+    """An operator pauses a job: holdfast renews meanwhile, and nothing is told or ended."""
+    ready, go = tmp_path / "ready", tmp_path / "go"
+    told = f"echo $$ > {ready}.new; mv {ready}.new {ready}"
+    script = f"{told}; until [ -e {go} ]; do sleep 0.01; done; exit 7"
+    running = cli.start("run", "report", "--ttl", "1.5", "--", "sh", "-c", script)
+    eventually(ready.exists)
+    group = os.getpgid(int(ready.read_text()))
+    os.killpg(group, signal.SIGSTOP)
+
+    eventually(lambda: inspect("report").holders[0].age > 3.0)
+    go.touch()
+    os.killpg(group, signal.SIGCONT)
+
+    assert running.wait(timeout=20) == 7
+    assert running.stderr.read() == b""
+
+
+def test_a_command_that_is_killed_while_its_group_is_stopped_ends_the_run(
+    cli, tmp_path, eventually, inspect
+):
+    ready = tmp_path / "ready"
+    script = f"echo $$ > {ready}.new; mv {ready}.new {ready}; exec sleep 600"
+    running = cli.start("run", "report", "--ttl", "1.5", "--", "sh", "-c", script)
+    eventually(ready.exists)
+    os.killpg(os.getpgid(int(ready.read_text())), signal.SIGSTOP)
+
+    os.kill(int(ready.read_text()), signal.SIGKILL)
+
+    assert running.wait(timeout=20) == 128 + signal.SIGKILL
+    assert not inspect("report").holders
 
 
 def test_a_broken_lock_ends_the_command(cli, stubborn, tmp_path):

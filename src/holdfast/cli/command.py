@@ -19,7 +19,10 @@ NOT_FOUND = 127
 
 
 class Command:
-    """The parent's side of a command that waits to be let go."""
+    """The parent's side of a command that waits to be let go.
+
+    It leads a process group of its own, which has its number.
+    """
 
     def __init__(self, pid: int, pipe: int) -> None:
         self.pid = pid
@@ -53,22 +56,23 @@ class Command:
         self._is_reaped = True
 
 
-def prepare(arguments: tuple[str, ...], *, name: str, group: int) -> Command:
-    """Fork the process that will become the command, into the given process group."""
+def prepare(arguments: tuple[str, ...], *, name: str) -> Command:
+    """Fork the process that will become the command, in a process group of its own."""
     theirs, ours = os.pipe()
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
             os.close(ours)
-            os.setpgid(0, group)
+            os.setpgid(0, 0)
             _die_with(parent)
             _become(arguments, name=name, go=theirs)
         except BaseException:  # noqa: BLE001 - nothing of the parent's may run on in the child
             os._exit(CANNOT_EXECUTE)
     os.close(theirs)
+    # Both sides say it: whichever comes first, the group is there when this returns.
     with suppress(PermissionError):
-        os.setpgid(pid, group)
+        os.setpgid(pid, pid)
     return Command(pid, ours)
 
 

@@ -1,8 +1,9 @@
 """A small process beside a running command, that ends it when `holdfast run` cannot.
 
-It leads the process group in which the command runs, and does one thing: it kills that
-group when `holdfast run` is gone (their socket ends, as after `kill -9`), or when the lease's
-local deadline comes near and nobody has moved it, as when `holdfast run` is frozen.
+It does one thing: it kills the command's process group when `holdfast run` is gone (their
+socket ends, as after `kill -9`), or when the lease's local deadline comes near and nobody has
+moved it, as when `holdfast run` is frozen. It stands outside that group, in a session of its
+own: an operator who stops the group, or a terminal that does, must not stop the guard.
 
 It is forked before the client's threads exist, so nothing it inherits is in use.
 """
@@ -10,6 +11,7 @@ It is forked before the client's threads exist, so nothing it inherits is in use
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import select
 import signal
@@ -19,26 +21,33 @@ from contextlib import suppress
 
 from holdfast.runtime.clock import Clock
 
-MESSAGE = struct.Struct("d")
+MOMENT = struct.Struct("d")
 CATCHABLE = set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
 
 
 class Guard:
-    """The parent's side: where to say until when the command may run."""
+    """The parent's side: where to say until when the command may run.
 
-    def __init__(self, pid: int, line: socket.socket) -> None:
-        self.group = pid
+    The moment lies in memory that both share. A message could not always be sent: a guard
+    that is stopped reads none, and when it goes on it would act on an old one.
+    """
+
+    def __init__(self, pid: int, line: socket.socket, moment: mmap.mmap) -> None:
+        self.pid: int | None = pid
         self._line = line
+        self._moment = moment
         self._told = math.inf
 
     def kill_at(self, moment: float) -> None:
         """Let the command's group be killed then, unless it is told otherwise."""
         if moment != self._told:
             self._told = moment
-            # A dead guard cannot be told; the supervisor watches the same moment. One that
-            # dies just now, our last word unread, resets the line instead of breaking it.
-            with suppress(BrokenPipeError, ConnectionResetError):
-                self._line.send(MESSAGE.pack(moment))
+            MOMENT.pack_into(self._moment, 0, moment)
+            # Only wakes it, to look: a full line does that too. A dead guard cannot be woken;
+            # the supervisor watches the same moment. One that dies just now, our last word
+            # unread, resets the line instead of breaking it.
+            with suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
+                self._line.send(b"\0", socket.MSG_DONTWAIT)
 
     def has_struck(self) -> bool:
         """Whether the guard found that the command had to end; asked after its end."""
@@ -48,54 +57,57 @@ class Guard:
             return False
 
     def dismiss(self) -> None:
-        """End the guard and leave the group alone. Until then its number is not reused."""
+        """End the guard and leave the group alone; a second time does nothing."""
+        if self.pid is None:
+            return
         with suppress(ProcessLookupError):
-            os.kill(self.group, signal.SIGKILL)
-        os.waitpid(self.group, 0)
+            os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        self.pid = None
         self._line.close()
+        self._moment.close()
 
 
-def post() -> Guard:
-    """Fork the guard; the command may join its group from now on."""
+def post(group: int) -> Guard:
+    """Fork the guard of a process group."""
     ours, theirs = socket.socketpair()
+    moment = mmap.mmap(-1, MOMENT.size)
+    MOMENT.pack_into(moment, 0, math.inf)
     pid = os.fork()
     if pid == 0:
         try:
             ours.close()
-            _stand(theirs.fileno())
+            _stand(theirs.fileno(), moment, group)
         finally:
             os._exit(0)
     theirs.close()
-    # Both sides say it: whichever comes first, the group is there when this returns.
-    with suppress(PermissionError):
-        os.setpgid(pid, pid)
-    return Guard(pid, ours)
+    return Guard(pid, ours, moment)
 
 
-def _stand(line: int) -> None:
-    os.setpgid(0, 0)
+def _stand(line: int, moment: mmap.mmap, group: int) -> None:
+    os.setsid()
     for number in CATCHABLE:
-        # What is meant for the command reaches the whole group; the guard stays.
+        # What ends others, such as a terminal that hangs up, is nothing to the guard.
         with suppress(OSError, ValueError):
             signal.signal(number, signal.SIG_IGN)
     # An open copy of stdout would keep the reader of a pipe waiting.
     os.dup2(line, 0)
     os.closerange(1, os.sysconf("SC_OPEN_MAX"))
-    _watch(0)
+    _watch(0, moment)
     # Said before it is done: whoever sees the command dead can know by whom.
     with suppress(OSError):
         os.write(0, b"!")
-    os.kill(0, signal.SIGKILL)
+    # Its number is in use while one of the group lives, or `holdfast run` has not noticed
+    # its end; and if that is gone too, we are here long before numbers come round again.
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
-def _watch(line: int) -> None:
+def _watch(line: int, moment: mmap.mmap) -> None:
     """Return when the command has to end."""
-    clock, kill_at = Clock(), math.inf
+    clock = Clock()
     poll = select.poll()
     poll.register(line, select.POLLIN)
-    while (now := clock.now()) < kill_at:
-        if poll.poll(1000 * min(kill_at - now, clock.longest_sleep)):
-            words = os.read(line, 64 * MESSAGE.size)
-            if not words:
-                return
-            (kill_at,) = MESSAGE.unpack(words[-MESSAGE.size :])
+    while (now := clock.now()) < (kill_at := MOMENT.unpack_from(moment, 0)[0]):
+        if poll.poll(1000 * min(kill_at - now, clock.longest_sleep)) and not os.read(line, 4096):
+            return

@@ -127,8 +127,8 @@ def run(
     if no_wait and timeout is not None:
         raise click.UsageError("--no-wait and --timeout exclude each other")
     report = Report(name)
-    guard = guards.post()
-    child = commands.prepare(command, name=name, group=guard.group)
+    child = commands.prepare(command, name=name)
+    guard = guards.post(child.pid)
     try:
         with Signals() as signals, _opened(command, signals, url, namespace, ttl) as locks:
             lock = locks.lock(name, min_hold=min_hold, max_hold=max_hold)

@@ -49,7 +49,7 @@ class Supervision:
     def run(self, *, token: int | None) -> int:
         """Let the command go, and return its exit code, or 128 + n if a signal ended it."""
         self._guard.kill_at(self._ending.kill_at)
-        self._terminal.lend(self._guard.group)
+        self._terminal.lend(self._command.pid)
         try:
             self._command.let_go(token=token)
             status = self._until_it_ends()
@@ -65,6 +65,8 @@ class Supervision:
         if self.was_stopped:
             # What it started may have outlived it, and is no longer protected either.
             self._send(signal.SIGKILL)
+        # The command has ended, so the group's number may be given to others from now on.
+        self._guard.dismiss()
         code = os.waitstatus_to_exitcode(status)
         return code if code >= 0 else 128 - code
 
@@ -112,15 +114,15 @@ class Supervision:
         # Here we are again, perhaps much later: the lease is looked at before the command
         # may move. A guard that saw the deadline pass has killed it already.
         self._look_at_lease()
-        self._terminal.lend(self._guard.group)
+        self._terminal.lend(self._command.pid)
         self._send(signal.SIGCONT)
 
     def _send(self, number: int) -> None:
         with suppress(ProcessLookupError):
-            os.killpg(self._guard.group, number)
+            os.killpg(self._command.pid, number)
             if number in ENDS:
                 # A command that is stopped would not see it before it goes on.
-                os.killpg(self._guard.group, signal.SIGCONT)
+                os.killpg(self._command.pid, signal.SIGCONT)
 
     def _tell(self, sentence: str) -> None:
         if not self._is_quiet:
