@@ -75,6 +75,7 @@ RENAMES = {
     "AsyncLawsOfFailing": "LawsOfFailing",
     "AsyncLawsOfHolding": "LawsOfHolding",
     "AsyncLawsOfLiving": "LawsOfLiving",
+    "AsyncLawsOfTelling": "LawsOfTelling",
     "AsyncSubject": "Subject",
     # Python's own pairs.
     "AsyncIterator": "Iterator",

@@ -16,9 +16,26 @@ ALL = 2**31 - 1
 """The capacity of a read-write lock, and the weight of its writer."""
 
 
+def printable(text: str) -> str:
+    """Return the text with everything escaped that a terminal or a log would obey.
+
+    Names and labels come from other programs: a line break or an escape sequence in one must
+    not forge an entry in somebody's log, nor reach a screen.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape", "backslashreplace").decode()
+        for one in text
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who asks, for people: never used to decide who may release."""
+    """Who asks, for people: never used to decide who may release.
+
+    As text it is one line that is safe to show; the fields are what the other one said.
+    """
 
     host: str
     pid: int
@@ -27,7 +44,7 @@ class Owner:
 
     def __str__(self) -> str:
         label = f" ({self.label})" if self.label else ""
-        return f"{self.host} pid {self.pid}{label}"
+        return printable(f"{self.host} pid {self.pid}{label}")
 
     def to_text(self) -> str:
         """Return the form that stores keep."""

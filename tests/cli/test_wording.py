@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from holdfast import Holder, Inspection, Owner, Waiter
 from holdfast.cli.waiting import sentence
-from holdfast.cli.wording import duration, ordinal, printable
+from holdfast.cli.wording import duration, ordinal
+from holdfast.model import printable
 
 
 @pytest.mark.parametrize(

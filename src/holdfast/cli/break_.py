@@ -11,7 +11,8 @@ from holdfast.cli.listing import holder_fields
 from holdfast.cli.options import CONTEXT, name_argument, store_options
 from holdfast.cli.screen import plain, screen, write_json
 from holdfast.cli.store import opened, tell, told
-from holdfast.cli.wording import held_by, printable
+from holdfast.cli.wording import held_by
+from holdfast.model import printable
 
 if TYPE_CHECKING:
     from holdfast import Holder, Locks

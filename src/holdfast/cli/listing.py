@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.screen import plain, table
-from holdfast.cli.wording import duration, who
+from holdfast.cli.wording import duration
 from holdfast.model import ALL
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ def details(seen: Inspection) -> Table:
         weight = "" if holder.weight == 1 else f" {_weight(holder.weight)}"
         rows.add_row(
             plain("holds" + weight, "green"),
-            who(holder.owner),
+            plain(str(holder.owner)),
             duration(holder.age),
             _token(holder),
             ends_in,
         )
     for waiter in seen.line:
-        rows.add_row(plain(f"waits {waiter.place}", "yellow"), who(waiter.owner), "", "", "")
+        rows.add_row(plain(f"waits {waiter.place}", "yellow"), plain(str(waiter.owner)), "", "", "")
     return rows
 
 

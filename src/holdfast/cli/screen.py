@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli.wording import printable
+from holdfast.model import printable
 
 UNBOUNDED = 100_000
 

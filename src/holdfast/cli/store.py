@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast import ConfigurationError, LockError, Locks, TokenQuality
-from holdfast.cli.wording import printable
+from holdfast.model import printable
 from holdfast.urls import missing_file
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from holdfast import LockError
-from holdfast.cli.wording import held_by, ordinal, printable
+from holdfast.cli.wording import held_by, ordinal
+from holdfast.model import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How facts are said to people: ages, places in line, owners. Pure."""
+"""How facts are said to people: ages, places in line, holders. Pure."""
 
 from __future__ import annotations
 
@@ -7,27 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.model import Holder, Owner
+    from holdfast.model import Holder
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 TENTHS_BELOW = 9.95
-
-
-def printable(text: str) -> str:
-    """Return the text with everything escaped that a terminal would obey.
-
-    Names and labels come from other programs; an escape sequence in one must not reach the
-    screen of whoever lists the locks.
-    """
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape", "backslashreplace").decode()
-        for one in text
-    )
-
-
-def who(owner: Owner) -> str:
-    """Return the owner as one line that is safe to show."""
-    return printable(str(owner))
 
 
 def duration(seconds: float) -> str:
@@ -55,7 +38,7 @@ def held_by(holders: Sequence[Holder]) -> str:
     if not holders:
         return "held by nobody at the moment"
     first = holders[0]
-    text = f"held by {who(first.owner)} for {duration(first.age)}"
+    text = f"held by {first.owner} for {duration(first.age)}"
     if first.token is not None:
         text += f", token {first.token}"
     return text + (f", and {len(holders) - 1} more" if len(holders) > 1 else "")

@@ -5,11 +5,14 @@ from __future__ import annotations
 from holdfast.testing._async.contract.failing import AsyncLawsOfFailing
 from holdfast.testing._async.contract.holding import AsyncLawsOfHolding
 from holdfast.testing._async.contract.living import AsyncLawsOfLiving
+from holdfast.testing._async.contract.telling import AsyncLawsOfTelling
 
 __all__ = ["AsyncBackendContract"]
 
 
-class AsyncBackendContract(AsyncLawsOfHolding, AsyncLawsOfFailing, AsyncLawsOfLiving):
+class AsyncBackendContract(
+    AsyncLawsOfHolding, AsyncLawsOfFailing, AsyncLawsOfLiving, AsyncLawsOfTelling
+):
     """Subclass it, say how your backend is opened, and pytest collects every law.
 
         class TestMyBackend(AsyncBackendContract):

@@ -7,11 +7,12 @@ from __future__ import annotations
 from holdfast.testing._sync.contract.failing import LawsOfFailing
 from holdfast.testing._sync.contract.holding import LawsOfHolding
 from holdfast.testing._sync.contract.living import LawsOfLiving
+from holdfast.testing._sync.contract.telling import LawsOfTelling
 
 __all__ = ["BackendContract"]
 
 
-class BackendContract(LawsOfHolding, LawsOfFailing, LawsOfLiving):
+class BackendContract(LawsOfHolding, LawsOfFailing, LawsOfLiving, LawsOfTelling):
     """Subclass it, say how your backend is opened, and pytest collects every law.
 
         class TestMyBackend(BackendContract):
