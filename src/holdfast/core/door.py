@@ -7,10 +7,10 @@ what `changed` and `dropped` tell. Time is the store's own, in seconds, and is p
 
 from __future__ import annotations
 
-import enum
 from typing import TYPE_CHECKING
 
 from holdfast.core.admission import admit
+from holdfast.core.place import Place, Standing
 from holdfast.core.tokens import next_token
 from holdfast.errors import ConfigurationError
 from holdfast.model import ALL, Claim, Grant, Held, Holder, Inspection, Owner, Renewal, Waiter
@@ -18,57 +18,13 @@ from holdfast.model import ALL, Claim, Grant, Held, Holder, Inspection, Owner, R
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+__all__ = ["TOMBSTONE", "WINDOW", "Door", "Place", "Standing", "another_capacity"]
+
 WINDOW = 2.5
 """A waiter that was admitted by somebody else's release must answer within this time."""
 
 TOMBSTONE = 60.0
 """A withdrawn claim is remembered at least this long against its own late request."""
-
-
-class Standing(enum.IntEnum):
-    """Where a claim stands. The first three weigh on the capacity."""
-
-    HOLDING = 0
-    ADMITTED = 1  # by a release; holds for a window, and for its ttl once it has answered
-    CLOSING = 2  # nobody holds, but lock_delay or min_hold keeps the weight closed
-    WAITING = 3
-    GONE = 4  # a tombstone: this claim id is over
-    BROKEN = 5  # the same, by an operator's hand
-
-
-class Place:
-    """One claim at the door."""
-
-    __slots__ = ("arrived", "bell", "claim", "since", "standing", "token", "until")
-
-    def __init__(
-        self,
-        claim: Claim,
-        *,
-        arrived: int,
-        standing: Standing,
-        until: float = 0.0,
-        since: float = 0.0,
-        token: int = 0,
-        bell: str = "",
-    ) -> None:
-        self.claim = claim
-        self.arrived = arrived
-        self.standing = standing
-        self.until = until
-        self.since = since
-        self.token = token
-        self.bell = bell
-
-    @property
-    def weight(self) -> int:
-        """The claim's weight, for admission."""
-        return self.claim.weight
-
-    @property
-    def party(self) -> str | None:
-        """The explicit owner; a hold that is over has none, so nobody re-enters it."""
-        return None if self.standing is Standing.CLOSING else self.claim.party
 
 
 class Door:
