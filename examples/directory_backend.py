@@ -21,6 +21,7 @@ from holdfast import (
     Backend,
     Capabilities,
     Claim,
+    Closing,
     Finding,
     Grant,
     Held,
@@ -82,7 +83,7 @@ class Directory:
             if record.get("id") != claim.id:
                 closed_until = record.get("closed_until", 0.0)
                 if record.get("id") or now < closed_until or claim.id in record["gone"]:
-                    return Held(holders(record, now), 1, POLL)
+                    return Held(holders(record, now), 1, POLL, closing(record, now))
                 token = max(record["token"] + 1, int(time.time() * 1e6))
                 record.update(id=claim.id, owner=claim.owner, token=token, since=now)
                 record["closed_until"] = now + claim.min_hold
@@ -112,19 +113,21 @@ class Directory:
 
         return self.change(claim.name, verb)
 
-    def break_(self, name: str) -> tuple[Holder, ...]:
+    def break_(self, name: str, token: int | None) -> tuple[Holder, ...]:
         def verb(record: dict[str, Any], now: float) -> tuple[Holder, ...]:
-            broken = holders(record, now)
-            if record.get("id"):
-                record.update(broken=record["id"], id=None)
+            broken = holders(record, now) if token in (None, record["token"]) else ()
+            if broken:
+                record.update(broken=record["id"], id=None, closed_until=0.0)
             return broken
 
         return self.change(name, verb)
 
     def inspect(self, name: str) -> Inspection:
-        return self.change(
-            name, lambda record, now: Inspection(name, 1, holders(record, now), (), record["token"])
-        )
+        def verb(record: dict[str, Any], now: float) -> Inspection:
+            held, closed = holders(record, now), closing(record, now)
+            return Inspection(name, 1, held, (), record["token"] or None, closed)
+
+        return self.change(name, verb)
 
     def survey(self, prefix: str) -> list[Inspection]:
         names = [
@@ -132,7 +135,7 @@ class Directory:
             for file in self.path.rglob("*.lock")
         ]
         found = [self.inspect(one) for one in names if one.startswith(prefix)]
-        return sorted((one for one in found if one.holders), key=lambda one: one.name.encode())
+        return sorted((one for one in found if one.is_in_use), key=lambda one: one.name.encode())
 
 
 def holders(record: dict[str, Any], now: float) -> tuple[Holder, ...]:
@@ -140,6 +143,13 @@ def holders(record: dict[str, Any], now: float) -> tuple[Holder, ...]:
         return ()
     owner = Owner.from_text(record["owner"])
     return (Holder(owner, record["token"], 1, now - record["since"], record["until"] - now),)
+
+
+def closing(record: dict[str, Any], now: float) -> tuple[Closing, ...]:
+    """Nobody holds it, but the last holder's min_hold is not over."""
+    if record.get("id") or record.get("closed_until", 0.0) <= now:
+        return ()
+    return (Closing(Owner.from_text(record["owner"]), 1, record["closed_until"] - now),)
 
 
 class DirectoryBackend(Backend):
@@ -176,8 +186,8 @@ class DirectoryBackend(Backend):
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         yield from self._directory.survey(prefix)
 
-    def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
-        return self._directory.break_(name)
+    def break_(self, name: str, *, token: int | None = None, deadline: float) -> tuple[Holder, ...]:
+        return self._directory.break_(name, token)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         return [Finding("note", "example", "a directory of JSON files, to learn from")]
@@ -222,8 +232,10 @@ class AsyncDirectoryBackend(AsyncBackend):
         for one in self._directory.survey(prefix):
             yield one
 
-    async def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
-        return self._directory.break_(name)
+    async def break_(
+        self, name: str, *, token: int | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
+        return self._directory.break_(name, token)
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         return [Finding("note", "example", "a directory of JSON files, to learn from")]

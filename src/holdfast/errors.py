@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.model import Holder
+    from holdfast.model import Closing, Holder
 
 __all__ = [
     "AcquireTimeout",
@@ -81,7 +81,8 @@ class LockError(Exception):
 class NotAcquired(LockError):
     """Somebody else holds the name; nothing of ours is left behind.
 
-    `holders` and `place` tell what the store last said of the line at the door.
+    `holders` and `place` tell what the store last said of the line at the door; `closing`,
+    what nobody holds and min_hold or lock_delay keeps closed.
     """
 
     exit_code = 75
@@ -94,10 +95,12 @@ class NotAcquired(LockError):
         name: str,
         holders: Sequence[Holder] = (),
         place: int | None = None,
+        closing: Sequence[Closing] = (),
     ) -> None:
         super().__init__(message, name=name)
         self.holders = tuple(holders)
         self.place = place
+        self.closing = tuple(closing)
 
 
 class AcquireTimeout(NotAcquired, TimeoutError):
@@ -111,8 +114,9 @@ class AcquireTimeout(NotAcquired, TimeoutError):
         waited: float,
         holders: Sequence[Holder] = (),
         place: int | None = None,
+        closing: Sequence[Closing] = (),
     ) -> None:
-        super().__init__(message, name=name, holders=holders, place=place)
+        super().__init__(message, name=name, holders=holders, place=place, closing=closing)
         self.waited = waited
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from json.encoder import encode_basestring_ascii as json_string
 from typing import Literal
 
@@ -135,11 +135,24 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """One who stands in line."""
+    """One who stands in line, for `age` seconds now."""
 
     owner: Owner
     weight: int
     place: int
+    age: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What nobody holds any more and nobody else gets yet: by min_hold or lock_delay.
+
+    `owner` is who had it last; it opens in `remaining` seconds.
+    """
+
+    owner: Owner
+    weight: int
+    remaining: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +165,17 @@ class Held:
     holders: tuple[Holder, ...]
     place: int | None = None
     retry_in: float | None = None
+    closing: tuple[Closing, ...] = ()
+
+    def after(self, seconds: float) -> Held:
+        """Return the same answer as it reads so much later."""
+        holders = tuple(replace(one, age=one.age + seconds) for one in self.holders)
+        closing = tuple(
+            replace(one, remaining=one.remaining - seconds)
+            for one in self.closing
+            if one.remaining > seconds
+        )
+        return replace(self, holders=holders, closing=closing)
 
 
 class Renewal(enum.Enum):
@@ -172,6 +196,17 @@ class Inspection:
     holders: tuple[Holder, ...]
     line: tuple[Waiter, ...]
     last_token: int | None = None
+    closing: tuple[Closing, ...] = ()
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether somebody holds or waits, or the name stays closed after somebody who did."""
+        return bool(self.holders or self.line or self.closing)
+
+    @property
+    def closed_for(self) -> float:
+        """For how many seconds more all or some of it stays closed, though nobody holds that."""
+        return max((one.remaining for one in self.closing), default=0.0)
 
 
 class TokenQuality(enum.StrEnum):

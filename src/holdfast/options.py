@@ -17,6 +17,7 @@ DEFAULT_TTL: Final = 30.0
 DEFAULT_REQUEST_TIMEOUT: Final = 2.0
 LONGEST_TTL: Final = 7 * 24 * 3600.0
 LARGEST_CAPACITY: Final = 1_000_000
+LARGEST_TOKEN: Final = 2**53 - 1
 
 
 class Unset(enum.Enum):
@@ -114,6 +115,11 @@ def checked_capacity(capacity: int) -> int:
 def checked_permits(permits: int, *, capacity: int) -> int:
     """Return how many permits one acquire takes; more than there are could never be had."""
     return _whole("permits", permits, capacity)
+
+
+def checked_token(token: int | None) -> int | None:
+    """Return a fencing token as it was told, or refuse what cannot be one."""
+    return None if token is None else _whole("token", token, LARGEST_TOKEN)
 
 
 def checked_if_held(choice: str) -> Literal["wait", "skip", "raise"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 
 import pytest
@@ -77,15 +78,48 @@ def test_show_tells_holder_and_line(cli, held, eventually, inspect):
     answer = cli.json("show", "report")
 
     [[holds], [waits]] = answer["holders"], answer["line"]
-    assert set(answer) == {"store", "name", "capacity", "holders", "line", "last_token"}
+    assert set(answer) == {
+        "store", "name", "capacity", "holders", "line", "last_token", "closed_for", "closing"
+    }  # fmt: skip
     assert set(holds) == {
         "host", "pid", "context", "label", "token", "weight", "age", "remaining"
     }  # fmt: skip
     assert (holds["pid"], holds["token"]) == (holder.pid, answer["last_token"])
     assert (waits["pid"], waits["place"]) == (waiting.pid, 1)
+    assert waits["age"] > 0
     text = cli("show", "report").stdout
     assert "report: lock, 1 waiting" in text
     assert f"pid {waiting.pid}" in text
+
+
+def test_show_tells_since_when_somebody_waits(cli, held, eventually, inspect):
+    held("report")
+    waiting = cli.start("run", "report", "--", "true")
+    eventually(lambda: inspect("report").line and inspect("report").line[0].age > 1.5)
+
+    [row] = [one for one in cli("show", "report").stdout.splitlines() if "waits 1" in one]
+
+    seconds = float(re.search(r"(\d[\d.]*) s$", row.rstrip())[1])
+    assert f"pid {waiting.pid}" in row
+    assert seconds >= 1.5
+
+
+def test_a_name_that_stays_closed_is_shown_as_closed(cli):
+    """The command has ended, and nobody holds the lock: --min-hold keeps it closed."""
+    cli("run", "cron-mail", "--min-hold", "600", "--", "true")
+
+    answer = cli.json("show", "cron-mail")
+    [listed] = cli.json("ls")["locks"]
+    refused = cli("run", "cron-mail", "--no-wait", "--", "true")
+
+    assert answer["holders"] == listed["holders"] == []
+    assert [one["label"] for one in answer["closing"]] == ["true"]
+    assert 590 < listed["closed_for"] <= 600
+    assert "cron-mail: lock, closed for " in cli("show", "cron-mail").stdout
+    assert re.search(r"cron-mail +closed for .* more after .* \(true\)", cli("ls").stdout)
+    assert refused.returncode == 75
+    assert "'cron-mail' is closed for" in refused.stderr
+    assert "it is closed for" in cli("break", "cron-mail", "--yes").stderr
 
 
 def test_show_tells_the_kind_of_lock(cli, locks):
@@ -135,6 +169,26 @@ def test_break_of_a_free_name_says_so(cli):
 
     assert done.returncode == 1
     assert "nobody holds 'report'" in done.stderr
+
+
+def test_break_by_token_ends_that_lease_and_no_successors(cli, held):
+    """A slow operator has looked at a lease that has ended since."""
+    held("report")
+    token = _last_token(cli)
+
+    refused = cli("break", "report", "--token", str(token - 1), "--yes")
+    assert refused.returncode == 1
+    assert f"nobody holds 'report' by token {token - 1}" in refused.stderr
+    assert f"token {token}" in refused.stderr
+    assert cli.json("show", "report")["holders"]
+
+    assert cli("break", "report", "--token", str(token), "--yes").returncode == 0
+    assert not cli.json("show", "report")["holders"]
+
+
+@pytest.mark.parametrize(("token", "code"), [("0", 78), ("-1", 78), (str(2**53), 78), ("x", 2)])
+def test_break_by_what_cannot_be_a_token_is_refused(cli, token, code):
+    assert cli("break", "report", f"--token={token}", "--yes").returncode == code
 
 
 def test_break_without_a_terminal_to_ask_wants_yes(cli, held):

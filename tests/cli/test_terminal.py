@@ -202,3 +202,19 @@ def test_watching_shows_what_changes_until_ctrl_c(cli, held, on_terminal, termin
 
     screen.read_to_the_end(watching)
     assert watching.wait(timeout=20) == 0
+
+
+def test_whoever_comes_while_the_operator_thinks_is_not_broken(cli, on_terminal):
+    """What is broken is what the question named."""
+    with holdfast.Locks(cli.url) as locks:
+        lock = locks.lock("report")
+        old = lock.acquire()
+        breaking, screen = on_terminal(cli.command("break", "report"))
+        screen.read_until(f"token {old.token}. Break it?")
+        old.release()
+
+        with lock as successor:
+            screen.press("y\n")
+            screen.read_until("nobody holds 'report'")
+            assert breaking.wait(timeout=20) == 1
+            successor.renew()

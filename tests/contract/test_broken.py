@@ -26,6 +26,7 @@ from holdfast import (
     Claim,
     Grant,
     Held,
+    Inspection,
     NotAcquired,
     OutcomeUnknown,
     Renewal,
@@ -103,9 +104,9 @@ class Law03(Whole):
     class backend_class(AsyncMemoryBackend):
         broken: ClassVar[Counter[str]] = Counter()
 
-        async def break_(self, name: str, *, deadline: float) -> Any:
+        async def break_(self, name: str, *, token: int | None = None, deadline: float) -> Any:
             self.broken[name] += 10**12
-            return await super().break_(name, deadline=deadline)
+            return await super().break_(name, token=token, deadline=deadline)
 
         async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
             answer = await super().try_acquire(claim, deadline=deadline)
@@ -285,6 +286,79 @@ class Law15(Whole):
             return await super().try_acquire(claim, deadline=deadline)
 
 
+# -- and one for what people are told ----------------------------------------------------
+
+
+class CountsNoPermits(Whole):
+    """Locked, as soon as anybody is inside."""
+
+    law = 2
+
+    class locks_class(AsyncLocks):
+        def semaphore(self, name: str, **options: Any) -> Any:
+            semaphore = super().semaphore(name, **options)
+
+            async def locked() -> bool:
+                return bool((await self.inspect(name)).holders)
+
+            semaphore.locked = locked  # type: ignore[method-assign]
+            return semaphore
+
+
+class BreaksWhateverIsThere(Whole):
+    """A break that does not look at the token."""
+
+    law = 4
+
+    class backend_class(AsyncMemoryBackend):
+        async def break_(self, name: str, *, token: int | None = None, deadline: float) -> Any:
+            del token
+            return await super().break_(name, deadline=deadline)
+
+
+class BreaksInSilence(Whole):
+    """A client that does not tell its own leases of its own break."""
+
+    law = 7
+
+    class locks_class(AsyncLocks):
+        async def break_(self, name: str, *, token: int | None = None) -> Any:
+            deadline = self._client.request_deadline()
+            return await self._client.backend.break_(name, token=token, deadline=deadline)
+
+
+class CountsNoWaiting(Whole):
+    """A line in which nobody knows since when."""
+
+    law = 10
+
+    class backend_class(AsyncMemoryBackend):
+        async def inspect(self, name: str, *, deadline: float) -> Inspection:
+            seen = await super().inspect(name, deadline=deadline)
+            line = tuple(dataclasses.replace(one, age=0.0) for one in seen.line)
+            return dataclasses.replace(seen, line=line)
+
+
+class SaysNothingOfClosing(Whole):
+    """A closed name that looks free."""
+
+    law = 15
+
+    class backend_class(AsyncMemoryBackend):
+        async def inspect(self, name: str, *, deadline: float) -> Inspection:
+            seen = await super().inspect(name, deadline=deadline)
+            return dataclasses.replace(seen, closing=())
+
+
+TELLING = [
+    CountsNoPermits,
+    BreaksWhateverIsThere,
+    BreaksInSilence,
+    CountsNoWaiting,
+    SaysNothingOfClosing,
+]
+
+
 # -- the trial -----------------------------------------------------------------------------
 
 
@@ -322,3 +396,10 @@ def test_the_unbroken_subject_passes() -> None:
 def test_a_broken_law_is_caught_by_its_own_tests_and_by_no_others(law: int) -> None:
     """The name of the failing test says which promise is not kept."""
     assert laws_that_fail(globals()[f"Law{law:02}"]) == {law}
+
+
+@pytest.mark.parametrize("subject", TELLING)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_is_told_wrongly_is_caught_too(subject: Any) -> None:
+    """By a test of the law that it serves."""
+    assert laws_that_fail(subject) == {subject.law}

@@ -94,7 +94,7 @@ class Scripted:
         self.run("withdraw", request)
 
     def break_(self) -> list[int]:
-        reply = self.run("break", verbs.break_(self.keys.of(NAME), 0))
+        reply = self.run("break", verbs.break_(self.keys.of(NAME), 0, token=None))
         assert reply[1] == -1
         return sorted(one.token or 0 for one in verbs.holders(reply[2:], reply[0]))
 
@@ -104,7 +104,7 @@ class Scripted:
         return beat
 
     def inspect(self) -> None:
-        self.run("inspect", verbs.inspect(self.keys.of(NAME), b"0"))
+        self.run("inspect", verbs.inspect(self.keys.of(NAME), verbs.Cursor()))
 
     def scripts_run(self) -> int:
         """Return how many calls of scripts the server has run."""
@@ -150,6 +150,7 @@ def test_the_scripts_have_the_times_of_the_door() -> None:
     source = redis_script("acquire").source.decode()
 
     assert f"WINDOW, TOMBSTONE = {WINDOW * 1e6:.0f}, {TOMBSTONE * 1e6:.0f}" in source
+    assert f"STEPS, SHOWN = {verbs.PAGE}, {verbs.PAGE}" in source
 
 
 # -- the same answers -----------------------------------------------------------------------

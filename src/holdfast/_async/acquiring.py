@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast._async.handle import AsyncHandle
@@ -170,8 +170,7 @@ class AsyncAcquisition:
         # The holders have grown older since the store told of them.
         now = self._client.clock.now()
         since = now - (self._answered_at or now)
-        holders = tuple(replace(one, age=one.age + since) for one in self._held.holders)
-        return Refused(replace(self._held, holders=holders), now - self._started)
+        return Refused(self._held.after(since), now - self._started)
 
     def _new_claim(self) -> Claim:
         lock = self._lock

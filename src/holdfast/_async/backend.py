@@ -88,15 +88,25 @@ class AsyncBackend(Protocol):
         ...
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """Tell of one name; read-only, may be stale."""
+        """Tell of one name; read-only, may be stale.
+
+        All who hold and all who wait. What nobody holds but min_hold or lock_delay keeps
+        closed is told as closing, never as held.
+        """
         ...
 
     def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
-        """Tell of every name in use with this prefix, in byte order."""
+        """Tell of every name in use with this prefix, in byte order; a closed one is in use."""
         ...
 
-    async def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
-        """End whatever holds the name; the next token is still larger."""
+    async def break_(
+        self, name: str, *, token: int | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
+        """End whatever holds the name, and return that; the next token is still larger.
+
+        With a token, only what holds by that very token, decided in the step that ends it: a
+        successor is left alone. What is closing stays closed.
+        """
         ...
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:

@@ -71,6 +71,11 @@ class AsyncHolds:
                     return hold
         return None
 
+    def on(self, name: str) -> list[AsyncHold]:
+        """Return those on a name that are not lost, of all threads and tasks."""
+        with self._state:
+            return list(self._by_name.get(name, ()))
+
     def names_of(self, context: runtime.Context) -> list[str]:
         """Return the names that a thread or task holds."""
         with self._state:

@@ -12,7 +12,8 @@ from holdfast._async.many import AsyncAllOf
 from holdfast._async.rwlock import AsyncRWLock
 from holdfast._async.semaphore import AsyncSemaphore
 from holdfast.core.naming import checked_name, checked_prefix, name_for_call
-from holdfast.errors import NotAcquired
+from holdfast.errors import NotAcquired, TokenUnavailable
+from holdfast.model import TokenQuality
 from holdfast.options import (
     DEFAULT_REQUEST_TIMEOUT,
     DEFAULT_TTL,
@@ -21,6 +22,7 @@ from holdfast.options import (
     checked_if_held,
     checked_keywords,
     checked_request_timeout,
+    checked_token,
     checked_ttl,
 )
 from holdfast.runtime.clock import Clock
@@ -249,14 +251,25 @@ class AsyncLocks:
         async for one in self._client.backend.survey(checked_prefix(prefix), deadline=deadline):
             yield one
 
-    async def break_(self, name: str) -> tuple[Holder, ...]:
-        """End the leases of others on a name, and return whose they were.
+    async def break_(self, name: str, *, token: int | None = None) -> tuple[Holder, ...]:
+        """End all leases on a name, our own too, and return whose they were.
 
-        A broken holder runs on until its next renewal: only the token stops it sooner.
+        With a token, only what is held by that very token: if somebody else holds the name by
+        then, nothing is broken and nothing returned. A broken holder elsewhere runs on until
+        its next renewal: only the token stops it sooner. Ours are told at once.
         """
-        self._client.enter()
-        deadline = self._client.request_deadline()
-        return await self._client.backend.break_(checked_name(name), deadline=deadline)
+        client = self._client
+        client.enter()
+        checked_name(name)
+        if checked_token(token) and self.capabilities.token_quality is TokenQuality.NONE:
+            raise TokenUnavailable("this backend has no tokens to break by", name=name)
+        deadline = client.request_deadline()
+        broken = await client.backend.break_(name, token=token, deadline=deadline)
+        tokens = {one.token for one in broken}
+        for hold in client.holds.on(name):
+            if hold.grant.token in tokens:
+                hold.lose("broken")
+        return broken
 
     async def diagnose(self) -> tuple[Finding, ...]:
         """Return what this deployment can promise and what not."""

@@ -73,6 +73,11 @@ class Holds:
                     return hold
         return None
 
+    def on(self, name: str) -> list[Hold]:
+        """Return those on a name that are not lost, of all threads and tasks."""
+        with self._state:
+            return list(self._by_name.get(name, ()))
+
     def names_of(self, context: runtime.Context) -> list[str]:
         """Return the names that a thread or task holds."""
         with self._state:

@@ -11,6 +11,7 @@ from holdfast._sync.acquiring import Acquisition, Refused
 from holdfast._sync.entered import Entered
 from holdfast._sync.handle import Duty
 from holdfast._sync.lease import lease_on
+from holdfast.core.admission import would_wait
 from holdfast.core.naming import checked_name
 from holdfast.errors import (
     AcquireTimeout,
@@ -105,11 +106,15 @@ class Lock:
         lease_on(mine[-1]).release()
 
     def locked(self) -> bool:
-        """Whether anybody holds the name; the answer may be old when it arrives."""
+        """Whether an acquire now would have to wait, by one who holds nothing of it.
+
+        As of asyncio's and threading's: a semaphore with enough permits left is not locked.
+        The answer may be old when it arrives.
+        """
         self._client.enter()
         deadline = self._client.request_deadline()
-        inspection = self._client.backend.inspect(self.name, deadline=deadline)
-        return bool(inspection.holders)
+        seen = self._client.backend.inspect(self.name, deadline=deadline)
+        return would_wait(seen, weight=self.weight, capacity=self.capacity)
 
     def keep(self, handle: Handle) -> None:
         """Know a handle, so that `release` can end it."""
@@ -130,6 +135,7 @@ class Lock:
             waited=answer.waited,
             holders=answer.held.holders,
             place=answer.held.place,
+            closing=answer.held.closing,
         )
 
     def _try(self, attempt: Acquisition) -> Lease | Refused:
@@ -228,11 +234,20 @@ def refuse_other_flavour(function: Callable[..., Any]) -> None:
 
 def _sentence(name: str, refused: Refused) -> str:
     held, waited = refused.held, refused.waited
-    text = f"{name!r} not acquired in {waited:.1f} s" if waited >= 0.05 else f"{name!r} is held"  # noqa: PLR2004
+    facts = []
     if held.holders:
         first = held.holders[0]
         more = f" and {len(held.holders) - 1} more" if len(held.holders) > 1 else ""
-        text += f": by {first.owner} for {first.age:.1f} s, token {first.token}{more}"
+        facts.append(f"by {first.owner} for {first.age:.1f} s, token {first.token}{more}")
+    if held.closing:
+        last = max(held.closing, key=lambda one: one.remaining)
+        facts.append(f"closed for {last.remaining:.1f} s more after {last.owner}")
     if held.place is not None:
-        text += f"; number {held.place} in line"
-    return text
+        facts.append(f"number {held.place} in line")
+    if waited >= 0.05:  # noqa: PLR2004
+        text = f"{name!r} not acquired in {waited:.1f} s"
+    elif held.closing and not held.holders:
+        return f"{name!r} is {'; '.join(facts)}"
+    else:
+        text = f"{name!r} is held"
+    return f"{text}: {'; '.join(facts)}" if facts else text

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.screen import plain, table
-from holdfast.cli.wording import duration
+from holdfast.cli.wording import closed, duration
 from holdfast.model import ALL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rich.table import Table
+    from rich.text import Text
 
     from holdfast import Holder, Inspection, Owner
 
@@ -21,18 +22,18 @@ def overview(seen: Iterable[Inspection]) -> Table:
     rows = table("NAME", "HELD BY", "FOR", "TOKEN", "WAITING")
     rows.columns[2].no_wrap = rows.columns[3].no_wrap = True
     for one in seen:
-        waiting = str(len(one.line) or "")
-        if not one.holders:
-            rows.add_row(plain(one.name, "bold"), plain("nobody", "dim"), "", "", waiting)
-        for number, holder in enumerate(one.holders):
-            rows.add_row(
-                plain(one.name if number == 0 else "", "bold"),
-                plain(str(holder.owner)),
-                duration(holder.age),
-                _token(holder),
-                waiting if number == 0 else "",
-            )
+        first = [plain(one.name, "bold")], [str(len(one.line) or "")]
+        for cells in _cells(one):
+            name, waiting = (column.pop() if column else "" for column in first)
+            rows.add_row(name, *cells, waiting)
     return rows
+
+
+def _cells(seen: Inspection) -> Iterator[tuple[Text, str, str]]:
+    for holder in seen.holders:
+        yield plain(str(holder.owner)), duration(holder.age), _token(holder)
+    if not seen.holders or seen.closing:
+        yield plain(closed(seen) or "nobody", "dim"), "", ""
 
 
 def details(seen: Inspection) -> Table:
@@ -48,8 +49,12 @@ def details(seen: Inspection) -> Table:
             _token(holder),
             ends_in,
         )
+    for closing in seen.closing:
+        ends_in = duration(closing.remaining)
+        rows.add_row(plain("closed", "dim"), plain(f"after {closing.owner}"), "", "", ends_in)
     for waiter in seen.line:
-        rows.add_row(plain(f"waits {waiter.place}", "yellow"), plain(str(waiter.owner)), "", "", "")
+        place = plain(f"waits {waiter.place}", "yellow")
+        rows.add_row(place, plain(str(waiter.owner)), duration(waiter.age), "", "")
     return rows
 
 
@@ -67,10 +72,24 @@ def as_fields(seen: Inspection) -> dict[str, Any]:
         "capacity": "all" if seen.capacity == ALL else seen.capacity,
         "holders": [holder_fields(one) for one in seen.holders],
         "line": [
-            {"place": one.place, "weight": _weight(one.weight), **_owner_fields(one.owner)}
+            {
+                "place": one.place,
+                "weight": _weight(one.weight),
+                "age": one.age,
+                **_owner_fields(one.owner),
+            }
             for one in seen.line
         ],
         "last_token": seen.last_token,
+        "closed_for": seen.closed_for,
+        "closing": [
+            {
+                "weight": _weight(one.weight),
+                "remaining": one.remaining,
+                **_owner_fields(one.owner),
+            }
+            for one in seen.closing
+        ],
     }
 
 

@@ -12,6 +12,7 @@ from holdfast.cli.listing import as_fields, details, kind
 from holdfast.cli.options import CONTEXT, name_argument, store_options
 from holdfast.cli.screen import plain, screen, write_json
 from holdfast.cli.store import opened, tell, told
+from holdfast.cli.wording import duration
 
 if TYPE_CHECKING:
     from holdfast import Inspection, Locks
@@ -31,10 +32,14 @@ Exit codes:
 @name_argument
 @store_options
 def show(*, name: str, url: str | None, namespace: str, as_json: bool) -> None:
-    """Show who holds NAME, with which token, and who waits."""
+    """Show who holds NAME, with which token, and who waits since when.
+
+    A name that nobody holds may still be closed, by --min-hold or after a failure: then it
+    is shown for how long, and after whom.
+    """
     with told(as_json=as_json), opened(url, namespace=namespace, must_exist=True) as locks:
         seen = locks.inspect(name)
-        is_known = bool(seen.holders or seen.line or seen.last_token is not None)
+        is_known = seen.is_in_use or seen.last_token is not None
         if as_json:
             write_json({"store": locks.location, **as_fields(seen)})
         elif is_known:
@@ -47,11 +52,15 @@ def show(*, name: str, url: str | None, namespace: str, as_json: bool) -> None:
 
 def _print(locks: Locks, seen: Inspection) -> None:
     console = screen()
-    if not seen.holders and not seen.line:
+    if not seen.is_in_use:
         console.print(plain(f"{seen.name}: free; the last token was {seen.last_token}"))
     else:
-        waiting = f", {len(seen.line)} waiting" if seen.line else ""
-        console.print(plain(f"{seen.name}: {kind(seen.capacity)}{waiting}", "bold"))
+        facts = [kind(seen.capacity)]
+        if seen.closing:
+            facts.append(f"closed for {duration(seen.closed_for)} more")
+        if seen.line:
+            facts.append(f"{len(seen.line)} waiting")
+        console.print(plain(f"{seen.name}: {', '.join(facts)}", "bold"))
         console.print(details(seen))
     if console.is_terminal:
         console.print(plain(f"at {locks.location}", "dim"))

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from holdfast import LockError
-from holdfast.cli.wording import held_by, ordinal
+from holdfast.cli.wording import ordinal, state_of
 from holdfast.model import printable
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def sentence(seen: Inspection, *, host: str, pid: int) -> str:
     """Return what a waiter would like to know, from what the store says of the name."""
     ours = [one.place for one in seen.line if (one.owner.host, one.owner.pid) == (host, pid)]
     place = f"{ordinal(ours[0])} in line" if ours else "waiting"
-    return f"{place} for {printable(seen.name)}; {held_by(seen.holders)}"
+    return f"{place} for {printable(seen.name)}; {state_of(seen)}"
 
 
 def _tell(locks: Locks, name: str, is_over: threading.Event) -> None:

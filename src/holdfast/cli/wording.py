@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from holdfast.model import Holder
+    from holdfast.model import Inspection
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 TENTHS_BELOW = 9.95
@@ -33,12 +31,20 @@ def ordinal(number: int) -> str:
     return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
 
 
-def held_by(holders: Sequence[Holder]) -> str:
-    """Return by whom a name is held, since when and with which token."""
-    if not holders:
-        return "held by nobody at the moment"
-    first = holders[0]
+def state_of(seen: Inspection) -> str:
+    """Return by whom a name is held, since when and with which token, or how long it is closed."""
+    if not seen.holders:
+        return closed(seen) or "held by nobody at the moment"
+    first, *others = seen.holders
     text = f"held by {first.owner} for {duration(first.age)}"
     if first.token is not None:
         text += f", token {first.token}"
-    return text + (f", and {len(holders) - 1} more" if len(holders) > 1 else "")
+    return text + (f", and {len(others)} more" if others else "")
+
+
+def closed(seen: Inspection) -> str:
+    """Return for how long all or some of a name stays closed, and after whom; or nothing."""
+    if not seen.closing:
+        return ""
+    last = max(seen.closing, key=lambda one: one.remaining)
+    return f"closed for {duration(last.remaining)} more after {last.owner}"

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from holdfast.model import Inspection
+
 
 class Weighed(Protocol):
     """What admission needs to know of a claim."""
@@ -70,3 +72,17 @@ def admit(*, capacity: int, inside: Iterable[Weighed], line: Iterable[W]) -> lis
             if not parties:
                 break
     return admitted
+
+
+def would_wait(seen: Inspection, *, weight: int, capacity: int) -> bool:
+    """Whether somebody who came now, and holds nothing of it, would not be admitted at once.
+
+    Whoever waits already goes first. A name in use with another capacity admits nobody.
+    """
+    if seen.line:
+        return True
+    held, closed = (one.weight for one in seen.holders), (one.weight for one in seen.closing)
+    inside = sum(held) + sum(closed)
+    if inside and seen.capacity != capacity:
+        return True
+    return inside + weight > capacity

@@ -13,7 +13,18 @@ from holdfast.core.admission import admit
 from holdfast.core.place import Place, Standing
 from holdfast.core.tokens import next_token
 from holdfast.errors import ConfigurationError
-from holdfast.model import ALL, Claim, Grant, Held, Holder, Inspection, Owner, Renewal, Waiter
+from holdfast.model import (
+    ALL,
+    Claim,
+    Closing,
+    Grant,
+    Held,
+    Holder,
+    Inspection,
+    Owner,
+    Renewal,
+    Waiter,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -105,10 +116,14 @@ class Door:
             self._bury(claim, now=now, standing=Standing.GONE)
         self.settle(now=now)
 
-    def break_(self, *, now: float) -> tuple[Holder, ...]:
-        """End every hold, leaving each claim's lock_delay closed; the line moves up."""
+    def break_(self, *, now: float, token: int | None = None) -> tuple[Holder, ...]:
+        """End every hold, or those of one token; lock_delay stays closed, the line moves up."""
         self.settle(now=now)
-        broken = [place for place in self.places if place.standing <= Standing.ADMITTED]
+        broken = [
+            place
+            for place in self.places
+            if place.standing <= Standing.ADMITTED and token in (None, place.token)
+        ]
         holders = tuple(self._holder(place, now=now) for place in broken)
         for place in broken:
             if place.standing is Standing.ADMITTED:
@@ -156,10 +171,11 @@ class Door:
             capacity=self.capacity,
             holders=self._holders(now=now),
             line=tuple(
-                Waiter(Owner.from_text(place.claim.owner), place.weight, number)
+                Waiter(Owner.from_text(place.claim.owner), place.weight, number, now - place.since)
                 for number, place in enumerate(line, 1)
             ),
             last_token=self.token or None,
+            closing=self._closing(now=now),
         )
 
     @property
@@ -202,7 +218,8 @@ class Door:
 
     def _newcomer(self, claim: Claim, *, now: float, bell: str) -> Grant | Held:
         line = [one for one in self.places if one.standing is Standing.WAITING]
-        place = Place(claim, arrived=self._next_arrival(), standing=Standing.WAITING, bell=bell)
+        arrived = self._next_arrival()
+        place = Place(claim, arrived=arrived, standing=Standing.WAITING, since=now, bell=bell)
         if place in admit(capacity=self.capacity, inside=self._inside(), line=[*line, place]):
             return self._enter(claim, now=now)
         if claim.queues:
@@ -304,13 +321,20 @@ class Door:
         # At least once per window, so that a place which opens is seen even if the one who
         # was admitted to it is dead: then nobody else would tell.
         ends = [now + WINDOW, *(one.until for one in self._inside())]
-        return Held(self._holders(now=now), number, min(ends) - now)
+        return Held(self._holders(now=now), number, min(ends) - now, self._closing(now=now))
 
     def _holders(self, *, now: float) -> tuple[Holder, ...]:
         return tuple(
             self._holder(one, now=now)
             for one in self.places
             if one.standing in (Standing.HOLDING, Standing.ADMITTED)
+        )
+
+    def _closing(self, *, now: float) -> tuple[Closing, ...]:
+        return tuple(
+            Closing(Owner.from_text(one.claim.owner), one.weight, one.until - now)
+            for one in self.places
+            if one.standing is Standing.CLOSING
         )
 
     def _holder(self, place: Place, *, now: float) -> Holder:

@@ -155,10 +155,12 @@ class Database:
             lambda door: door.withdraw(claim, now=self.connection.now(), tombstone=tombstone),
         )
 
-    def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
+    def break_(self, name: str, *, token: int | None, deadline: float) -> tuple[Holder, ...]:
         """See Door.break_."""
         self.connection.open(deadline)
-        return self._verb(name, deadline, lambda door: door.break_(now=self.connection.now()))
+        return self._verb(
+            name, deadline, lambda door: door.break_(now=self.connection.now(), token=token)
+        )
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """Return what the file says of the name; writes nothing."""
@@ -176,7 +178,8 @@ class Database:
                 " AND substr(key, 1, ?2) = ?1 ORDER BY key",
                 (start, len(start), int(Standing.GONE)),
             )
-            return [self._look(name_of(key)) for (key,) in rows.fetchall()]
+            seen = [self._look(name_of(key)) for (key,) in rows.fetchall()]
+            return [one for one in seen if one.is_in_use]
 
         return self.connection.patiently(work, deadline)
 

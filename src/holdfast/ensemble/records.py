@@ -44,6 +44,21 @@ def of_claim(claim: Claim) -> bytes:
     return b'{"format": %d, "owner": %b}' % (FORMAT, json_string(claim.owner).encode())
 
 
+def of_closing(claim: Claim, *, seconds: float) -> bytes:
+    """Return what the node of a claim holds that is over, while it keeps its name closed."""
+    record = of_claim(claim)
+    return b'%b, "closed_for": %.6f}' % (record[:-1], seconds)
+
+
+def closed_for_in(data: bytes) -> float | None:
+    """Return for how long from its last change a node keeps its name closed; None if it holds."""
+    try:
+        seconds = json.loads(data).get("closed_for")
+    except (ValueError, AttributeError):
+        return None
+    return float(seconds) if isinstance(seconds, int | float) else None
+
+
 def owner_in(data: bytes) -> Owner:
     """Return whose claim a node is; what cannot be read is shown as it is."""
     try:

@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from holdfast.errors import BackendMisbehaved
-from holdfast.model import Holder, Inspection, Owner, Renewal, Waiter
+from holdfast.model import Closing, Holder, Inspection, Owner, Renewal, Waiter
 from holdfast.scripts import redis_script
 from holdfast.wire.resp import packed, packed_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from holdfast.model import Claim
 
 KEYS = ("door", "ends", "line", "gone", "kin")
 VERBS = ("acquire", "acquire_all", "renew", "release", "withdraw", "break", "inspect", "beat")
 SECOND = 1_000_000
+PAGE = 16
+"""As in door.lua: no request keeps a server busy for long."""
 
 RENEWALS = {0: Renewal.LOST, 1: Renewal.RENEWED, 2: Renewal.BROKEN}
 
@@ -114,14 +116,14 @@ def withdraw(keys: bytes, claim: Claim, *, tombstone: bool) -> bytes:
     return _called("withdraw", keys, arguments)
 
 
-def break_(keys: bytes, skipped: int) -> bytes:
+def break_(keys: bytes, skipped: int, *, token: int | None) -> bytes:
     """Return the request for some of the holders."""
-    return _called("break", keys, (b"%d" % skipped,))
+    return _called("break", keys, (b"%d" % skipped, b"" if token is None else b"%d" % token))
 
 
-def inspect(keys: bytes, arrival: bytes) -> bytes:
-    """Return the request for the page of the line that begins after an arrival."""
-    return _called("inspect", keys, (arrival,))
+def inspect(keys: bytes, cursor: Cursor) -> bytes:
+    """Return the request for the page that begins there."""
+    return _called("inspect", keys, (cursor.arrival, cursor.ends))
 
 
 def beat(names: Sequence[tuple[bytes, str]], inbox: str) -> bytes:
@@ -184,6 +186,26 @@ class Place:
     last_token: int
     ends_in: float | None
     holders: tuple[Holder, ...]
+    closing: tuple[Closing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a page of an inspection begins: in the line, and among those inside."""
+
+    arrival: bytes = b"0"
+    ends: bytes = b"-inf"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of an inspection: who is inside, by claim, and some of the line."""
+
+    capacity: int
+    token: int
+    inside: dict[bytes, Holder | Closing]
+    line: list[Waiter]
+    following: Cursor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,18 +235,42 @@ def place(reply: list[Any]) -> Place:
     """Read the answer to an acquire that was not granted."""
     now, number, epoch, token, *inside = reply
     ends = [(int(end) - now) / SECOND for end in inside[::2]]
-    return Place(number or None, epoch, token, min(ends, default=None), holders(inside, now))
+    closing = tuple(one for one in _all_seen(inside, now) if isinstance(one, Closing))
+    return Place(
+        number or None, epoch, token, min(ends, default=None), holders(inside, now), closing
+    )
 
 
 def holders(inside: list[Any], now: int) -> tuple[Holder, ...]:
     """Read deadlines and records, one after the other; the first to come is the first."""
-    found = []
-    for end, record in zip(inside[::2], inside[1::2], strict=True):
-        remaining = (int(end) - now) / SECOND
-        standing, since, token, weight, owner = _fields(record)
-        if standing in "HA" and remaining > 0:
-            age = max(0.0, (now - since) / SECOND)
-            found.append(Holder(Owner.from_text(owner), token, weight, age, remaining))
+    return _in_order(one for one in _all_seen(inside, now) if isinstance(one, Holder))
+
+
+def _all_seen(inside: list[Any], now: int) -> list[Holder | Closing]:
+    pairs = zip(inside[::2], inside[1::2], strict=True)
+    return [seen for end, record in pairs if (seen := _seen(end, record, now)) is not None]
+
+
+def _seen(end: bytes, record: bytes, now: int) -> Holder | Closing | None:
+    """Return who holds by a record, or what it keeps closed; None if that is over.
+
+    A hold that ended by itself may not have been seen to yet: whoever comes next closes the
+    name for as long as it has to be, see door.lua.
+    """
+    one = _fields(record)
+    ends = int(end)
+    if one.standing == "H" and ends <= now:
+        ends = max(ends + one.delay, min(one.since, ends) + one.hold)
+        one = replace(one, standing="C")
+    if ends <= now:
+        return None
+    remaining = (ends - now) / SECOND
+    if one.standing == "C":
+        return Closing(one.owner, one.weight, remaining)
+    return Holder(one.owner, one.token, one.weight, max(0.0, (now - one.since) / SECOND), remaining)
+
+
+def _in_order(found: Iterable[Holder]) -> tuple[Holder, ...]:
     return tuple(sorted(found, key=lambda one: (one.token or 0, -one.age)))
 
 
@@ -236,32 +282,77 @@ def beats(reply: list[int]) -> list[Beat]:
     ]
 
 
-def page(name: str, reply: list[Any]) -> tuple[Inspection, bytes | None]:
-    """Read a page of an inspection, and the arrival after which the next one begins."""
+def page(reply: list[Any]) -> Page:
+    """Read a page of an inspection."""
     now, capacity, token, count, *items = reply
-    line = items[count:]
+    inside, line = items[:count], items[count:]
+    places = zip(inside[::3], inside[1::3], inside[2::3], strict=True)
     waiting = [_fields(record) for record in line[1::2] if record]
-    inspection = Inspection(
-        name=name,
+    return Page(
         capacity=capacity,
-        holders=holders(items[:count], now),
-        line=tuple(
-            Waiter(Owner.from_text(owner), weight, number)
-            for number, (_, _, _, weight, owner) in enumerate(waiting, 1)
-        ),
-        last_token=token or None,
+        token=token,
+        inside={
+            claim: seen
+            for end, claim, record in places
+            if (seen := _seen(end, record, now)) is not None
+        },
+        line=[
+            # What it has for a token is when it came.
+            Waiter(one.owner, one.weight, 0, max(0.0, (now - one.token) / SECOND))
+            for one in waiting
+        ],
+        following=_following(ends=inside[::3], arrivals=line[::2]),
     )
-    return inspection, line[-2] if line else None
 
 
-def whole(first: Inspection, line: Sequence[Waiter]) -> Inspection:
-    """Return an inspection with all pages of its line."""
-    numbered = (replace(one, place=number) for number, one in enumerate(line, 1))
-    return replace(first, line=tuple(numbered))
+def _following(*, ends: Sequence[bytes], arrivals: Sequence[bytes]) -> Cursor | None:
+    """Return where the next page begins, or None after the last one."""
+    if len(ends) < PAGE and len(arrivals) < PAGE:
+        return None
+    return Cursor(
+        arrival=arrivals[-1] if len(arrivals) == PAGE else b"+inf",
+        ends=b"(" + ends[-1] if len(ends) == PAGE else b"+inf",
+    )
 
 
-def _fields(record: bytes) -> tuple[str, int, int, int, str]:
+def inspection(name: str, pages: Sequence[Page]) -> Inspection:
+    """Return what all pages tell; of one who was renewed meanwhile, the last counts."""
+    inside = {claim: one for page in pages for claim, one in page.inside.items()}.values()
+    line = [one for page in pages for one in page.line]
+    return Inspection(
+        name=name,
+        capacity=pages[0].capacity,
+        holders=_in_order(one for one in inside if isinstance(one, Holder)),
+        line=tuple(replace(one, place=number) for number, one in enumerate(line, 1)),
+        last_token=pages[0].token or None,
+        closing=tuple(one for one in inside if isinstance(one, Closing)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A claim's record, as door.lua writes it; times in µs."""
+
+    standing: str
+    since: int
+    token: int
+    weight: int
+    delay: int
+    hold: int
+    owner: Owner
+
+
+def _fields(record: bytes) -> _Record:
     fields = record.decode().split(" ", 9)
     if len(fields) != 10:  # noqa: PLR2004 - see door.lua
         raise BackendMisbehaved(f"a record of a claim cannot be read: {record[:80]!r}")
-    return fields[0], int(fields[1]), int(fields[2]), int(fields[3]), fields[9]
+    standing, since, token, weight, _, delay, hold, _, _, owner = fields
+    return _Record(
+        standing,
+        int(since),
+        int(token),
+        int(weight),
+        int(delay),
+        int(hold),
+        Owner.from_text(owner),
+    )

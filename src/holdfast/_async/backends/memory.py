@@ -95,13 +95,15 @@ class AsyncMemoryBackend(AsyncBackend):
         del deadline
         for name in self._store.names(prefix):
             inspection = self._store.inspect(name)
-            if inspection.holders or inspection.line:
+            if inspection.is_in_use:
                 yield inspection
 
-    async def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
+    async def break_(
+        self, name: str, *, token: int | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
         """See the protocol."""
         del deadline
-        return self._store.break_(name)
+        return self._store.break_(name, token=token)
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""

@@ -110,9 +110,11 @@ class AsyncSqliteBackend(AsyncBackend):
         for one in await self._worker.run(self._database.survey, prefix, deadline=deadline):
             yield one
 
-    async def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
+    async def break_(
+        self, name: str, *, token: int | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
         """See the protocol."""
-        return await self._worker.run(self._database.break_, name, deadline=deadline)
+        return await self._worker.run(self._database.break_, name, token=token, deadline=deadline)
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""

@@ -97,13 +97,13 @@ class MemoryBackend(Backend):
         del deadline
         for name in self._store.names(prefix):
             inspection = self._store.inspect(name)
-            if inspection.holders or inspection.line:
+            if inspection.is_in_use:
                 yield inspection
 
-    def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
+    def break_(self, name: str, *, token: int | None = None, deadline: float) -> tuple[Holder, ...]:
         """See the protocol."""
         del deadline
-        return self._store.break_(name)
+        return self._store.break_(name, token=token)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""

@@ -110,9 +110,9 @@ class SqliteBackend(Backend):
         for one in self._worker.run(self._database.survey, prefix, deadline=deadline):
             yield one
 
-    def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
+    def break_(self, name: str, *, token: int | None = None, deadline: float) -> tuple[Holder, ...]:
         """See the protocol."""
-        return self._worker.run(self._database.break_, name, deadline=deadline)
+        return self._worker.run(self._database.break_, name, token=token, deadline=deadline)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""

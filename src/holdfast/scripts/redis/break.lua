@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Ends holds by an operator's hand, some at a time; each leaves its lock_delay closed.
 -- KEYS door ends line gone kin
--- ARGV 1 how many of those inside to pass over: they do not hold
+-- ARGV 1 how many of those inside to pass over: they do not hold, or by another token
+--      2 the token by which it must be held, or nothing
 -- → {now, where to go on or -1, deadlines and records of the broken...}
 
 -- include opening.lua
@@ -17,7 +18,8 @@ local list = {}
 local some = call('ZRANGE', ENDS, skipped, skipped + STEPS - 1, 'WITHSCORES')
 for i = 1, #some, 2 do
   local place = find(some[i])
-  if place and (place.standing == 'H' or place.standing == 'A') then
+  local holds = place and (place.standing == 'H' or place.standing == 'A')
+  if holds and (ARGV[2] == '' or place.token == tonumber(ARGV[2])) then
     list[#list + 1] = some[i + 1]
     list[#list + 1] = get('#' .. place.id)
     if place.standing == 'H' then

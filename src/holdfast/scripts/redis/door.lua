@@ -38,7 +38,8 @@ end
 
 -- A record: standing since token weight ttl delay hold party client owner. Standings are
 -- H(olding), A(dmitted), C(losing), W(aiting), G(one), B(roken). Of one who waits, `since`
--- is the epoch of its client: another epoch means that the claim is void.
+-- is the epoch of its client: another epoch means that the claim is void; and `token`, which it
+-- has none of, is when it came.
 local RECORD = '^(%a) (%d+) (%d+) ((%d+) (%d+) (%d+) (%d+) (%S+) (%S+) .*)$'
 
 local function place_of(claim, text)
@@ -257,7 +258,7 @@ local function join(place, inbox)
     made[KIN] = true
     call('ZADD', KIN, 0, place.party .. 'w' .. place.id)
   end
-  place.standing, place.since, place.token = 'W', client.epoch, 0
+  place.standing, place.since, place.token = 'W', client.epoch, now
   write(place)
 end
 
@@ -462,10 +463,6 @@ end
 -- → deadlines and records of some who are inside, one after the other
 local function inside()
   local list, claims = {}, {}
-  if solo and get('solo') then -- not unfolded: an inspection changes nothing
-    local _, ends, record = string.match(solo, '^(%S+) (%d+) (.*)$')
-    return {ends, record}
-  end
   local ends = call('ZRANGE', ENDS, 0, SHOWN - 1, 'WITHSCORES')
   for i = 1, #ends, 2 do
     claims[#claims + 1] = '#' .. ends[i]

@@ -1,8 +1,10 @@
 #!lua flags=no-writes
--- Tells of a name, a page of its line at a time; changes nothing.
+-- Tells of a name, a page of those inside and of its line at a time; changes nothing.
 -- KEYS door ends line gone kin
--- ARGV 1 the arrival after which the page begins
--- → {now, capacity, token, inside (the number of items), inside..., then arrival and record of each who waits}
+-- ARGV 1 the arrival after which the page of the line begins  2 the deadline from which the page
+--      of those inside does, -inf at first: who is renewed between two pages only moves on
+-- → {now, capacity, token, inside (the number of items), deadline, claim and record of each who is
+--   inside..., then arrival and record of each who waits}
 
 -- include opening.lua
 
@@ -10,11 +12,26 @@ open(1, '')
 
 -- include door.lua
 
-local shown = inside()
-local list = {now, capacity, token, #shown}
-for _, item in ipairs(shown) do
-  list[#list + 1] = item
+local list = {now, capacity, token, 0}
+
+local function show(ends, claim, record)
+  if record then
+    list[#list + 1], list[#list + 2], list[#list + 3] = ends, claim, record
+  end
 end
+
+if solo then
+  if ARGV[2] == '-inf' then
+    local claim, ends, record = string.match(solo, '^(%S+) (%d+) (.*)$')
+    show(ends, claim, record)
+  end
+else
+  local some = call('ZRANGEBYSCORE', ENDS, ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', 0, SHOWN)
+  for i = 1, #some, 2 do
+    show(some[i + 1], some[i], get('#' .. some[i]))
+  end
+end
+list[4] = #list - 4
 local page = call('ZRANGEBYSCORE', LINE, '(' .. ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', 0, STEPS)
 for i = 1, #page, 2 do
   local place = find(page[i])

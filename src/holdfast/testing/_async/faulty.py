@@ -176,9 +176,11 @@ class AsyncFaultyBackend:
         async for one in self.inner.survey(prefix, deadline=deadline):
             yield one
 
-    async def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
+    async def break_(
+        self, name: str, *, token: int | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
         """See the protocol."""
-        return await self.inner.break_(name, deadline=deadline)
+        return await self.inner.break_(name, token=token, deadline=deadline)
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""

@@ -152,9 +152,9 @@ class AsyncRedisBackend(AsyncBackend):
         place = verbs.place(reply)
         if place.number is None:
             self._inbox.forget(claim.id)
-            return Held(place.holders, None, place.ends_in)
+            return Held(place.holders, None, place.ends_in, place.closing)
         self._inbox.stands(claim, place, inbox=inbox, asked_at=asked_at)
-        return Held(place.holders, place.number, RUNG)
+        return Held(place.holders, place.number, RUNG, place.closing)
 
     async def try_acquire_all(
         self, claims: Sequence[Claim], *, deadline: float
@@ -221,13 +221,16 @@ class AsyncRedisBackend(AsyncBackend):
         self._inbox.rouse(claim.id)
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """See the protocol."""
-        first, after = await self._page(name, b"0", deadline)
-        line = first.line
-        while after is not None:
-            following, after = await self._page(name, after, deadline)
-            line += following.line
-        return verbs.whole(first, line)
+        """See the protocol; the deadline is for each request, as the line may be long."""
+        patience = deadline - self._clock.now()
+        pages: list[verbs.Page] = []
+        cursor: verbs.Cursor | None = verbs.Cursor()
+        while cursor is not None:
+            request = verbs.inspect(self._keys.of(name), cursor)
+            reply = await self._call("inspect", request, deadline=self._clock.now() + patience)
+            pages.append(verbs.page(reply))
+            cursor = pages[-1].following
+        return verbs.inspection(name, pages)
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
         """See the protocol; the deadline is for each request, as there may be many."""
@@ -245,16 +248,19 @@ class AsyncRedisBackend(AsyncBackend):
                     break
         for name in sorted((self._keys.name_of(door) for door in doors), key=str.encode):
             one = await self.inspect(name, deadline=self._clock.now() + patience)
-            if one.holders or one.line:
+            if one.is_in_use:
                 yield one
 
-    async def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
+    async def break_(
+        self, name: str, *, token: int | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
         """See the protocol."""
         keys = self._keys.of(name)
         broken: tuple[Holder, ...] = ()
         skipped = 0
         while skipped >= 0:
-            reply = await self._call("break", verbs.break_(keys, skipped), deadline=deadline)
+            request = verbs.break_(keys, skipped, token=token)
+            reply = await self._call("break", request, deadline=deadline)
             now, skipped, *records = reply
             broken += verbs.holders(records, now)
         return broken
@@ -301,12 +307,6 @@ class AsyncRedisBackend(AsyncBackend):
         return is_plain and self._durability is None
 
     # -- asking ------------------------------------------------------------------------
-
-    async def _page(
-        self, name: str, arrival: bytes, deadline: float
-    ) -> tuple[Inspection, bytes | None]:
-        request = verbs.inspect(self._keys.of(name), arrival)
-        return verbs.page(name, await self._call("inspect", request, deadline=deadline))
 
     async def _call(self, verb: str, request: bytes, *, deadline: float) -> Reply:
         """Return what a script answers, letting the server know the script if it does not."""

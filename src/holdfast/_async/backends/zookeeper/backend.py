@@ -193,13 +193,15 @@ class AsyncZooKeeperBackend(AsyncBackend):
         names = await self._look(lambda one: one.names(prefix, deadline=deadline), deadline)
         for name in names:
             one = await self.inspect(name, deadline=self._clock.now() + patience)
-            if one.holders or one.line:
+            if one.is_in_use:
                 yield one
 
-    async def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
+    async def break_(
+        self, name: str, *, token: int | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
         """See the protocol."""
         reading = await self._opened(None, deadline)
-        return await reading.break_(name, deadline=deadline)
+        return await reading.break_(name, token=token, deadline=deadline)
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""

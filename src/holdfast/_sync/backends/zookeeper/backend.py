@@ -195,13 +195,13 @@ class ZooKeeperBackend(Backend):
         names = self._look(lambda one: one.names(prefix, deadline=deadline), deadline)
         for name in names:
             one = self.inspect(name, deadline=self._clock.now() + patience)
-            if one.holders or one.line:
+            if one.is_in_use:
                 yield one
 
-    def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
+    def break_(self, name: str, *, token: int | None = None, deadline: float) -> tuple[Holder, ...]:
         """See the protocol."""
         reading = self._opened(None, deadline)
-        return reading.break_(name, deadline=deadline)
+        return reading.break_(name, token=token, deadline=deadline)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""

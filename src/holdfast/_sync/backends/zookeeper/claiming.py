@@ -9,7 +9,6 @@ it holds every claim with a smaller sequence, and needs no `sync`.
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
@@ -18,10 +17,10 @@ from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError, NotEm
 from holdfast._sync.backends.zookeeper.session import Place
 from holdfast.core.door import another_capacity
 from holdfast.ensemble import line as lines
-from holdfast.ensemble import records, refusals, requests
+from holdfast.ensemble import records, refusals, requests, telling
 from holdfast.ensemble.nodes import component, in_line, prefix
 from holdfast.errors import BackendUnavailable, OutcomeUnknown
-from holdfast.model import Grant, Held, Holder
+from holdfast.model import Grant, Held
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,12 +131,19 @@ class Claiming:
         if place is None or place.node is None:
             return False
         stays_until = place.granted_at + claim.min_hold
-        if claim.min_hold and stays_until > self._clock.now():
-            # Kept by this session alone: should it end before, so does the name's closure.
-            self.session.closing[place.path] = stays_until
+        left = stays_until - self._clock.now()
+        if claim.min_hold and left > 0:
+            # Others see that nobody holds it. Kept by this session alone: should it end
+            # before, so does the name's closure.
+            self.session.touching.pop(place.path, None)
+            record = records.of_closing(claim, seconds=left)
+            [answer] = self._ask(requests.SetData(place.path, record, -1), deadline=deadline)
+            is_there = not refusals.is_missing(answer)
+            if is_there:
+                self.session.closing[place.path] = stays_until
             self.session.forget(claim.id)
             self.session.kick()
-            return True
+            return is_there
         was_there = self._delete(place.path, deadline)
         self.session.forget(claim.id)
         return was_there
@@ -315,8 +321,7 @@ class Claiming:
         weight = sum(one.weight for one in listing.line)
         if weight + claim.weight <= listing.capacity or listing.capacity != claim.capacity:
             return None
-        holders = self._holders(listing.line[: listing.inside][:NAMED], door, deadline)
-        return Held(holders, None, None)
+        return self._held(listing.line[: listing.inside][:NAMED], door, deadline)
 
     def _refused(self, place: Place, listing: Listing, deadline: float) -> Held:
         """Leave again, since the claim does not queue."""
@@ -327,7 +332,7 @@ class Claiming:
             deadline=deadline,
         )
         self.session.forget(place.claim.id)
-        return Held(holders_of(named, answers), None, None)
+        return telling.held(named, answers)
 
     def _watching(
         self, place: Place, listing: Listing, number: int, deadline: float
@@ -362,17 +367,17 @@ class Claiming:
             for one, answer in zip(read, answers, strict=True)
             if one in line[: listing.inside]
         ]
-        holders = holders_of([one for one, _ in seen], [answer for _, answer in seen])
-        return Held(holders, number - listing.inside + 1, None)
+        nodes, told = [one for one, _ in seen], [answer for _, answer in seen]
+        return telling.held(nodes, told, place=number - listing.inside + 1)
 
-    def _holders(self, nodes: Sequence[Node], door: Door, deadline: float) -> tuple[Holder, ...]:
+    def _held(self, nodes: Sequence[Node], door: Door, deadline: float) -> Held:
         if not nodes:
-            return ()
+            return Held(())
         answers = self._ask(
             *(requests.GetData(f"{door.path}/{one.name}", None) for one in nodes),
             deadline=deadline,
         )
-        return holders_of(nodes, answers)
+        return telling.held(nodes, answers)
 
     def _ask(self, *asked: requests.Request, deadline: float) -> list[Answer]:
         """Return the answers; what is no part of the recipe is raised."""
@@ -390,24 +395,6 @@ class Claiming:
 
 EXPECTED = (NoNodeError, NodeExistsError, NotEmptyError)
 """What others do at the same time: they create, and they delete."""
-
-
-def holders_of(nodes: Sequence[Node], answers: Sequence[Answer]) -> tuple[Holder, ...]:
-    """Return who holds, for people; those who have gone meanwhile are left out.
-
-    The age is that of the node by the server's clock, against ours.
-    """
-    return tuple(
-        Holder(
-            owner=records.owner_in(answer[0]),
-            token=answer[1].czxid,
-            weight=node.weight,
-            age=max(0.0, time.time() - answer[1].ctime / 1000),
-            remaining=None,
-        )
-        for node, answer in zip(nodes, answers, strict=True)
-        if not isinstance(answer, KazooException)
-    )
 
 
 def _position(line: Sequence[Node], name: str | None) -> int | None:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast._sync.backends.zookeeper.claiming import Claiming, Listing, holders_of
-from holdfast.ensemble import records, refusals, requests
+from holdfast._sync.backends.zookeeper.claiming import Claiming, Listing
+from holdfast.ensemble import refusals, requests, telling
 from holdfast.ensemble.nodes import component, text_of
-from holdfast.model import Inspection, Waiter
+from holdfast.model import Inspection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,22 +29,16 @@ class Reading(Claiming):
         """Return who holds and who waits."""
         listing, door = self._look(name, deadline)
         answers = self._read(door, listing.line, deadline)
-        inside = listing.inside
-        waiting = zip(listing.line[inside:], answers[inside:], strict=True)
-        owners = [
-            (node, records.owner_in(answer[0]))
-            for node, answer in waiting
-            if not refusals.is_missing(answer)
-        ]
-        holders = holders_of(listing.line[:inside], answers[:inside])
+        inside, waiting = listing.line[: listing.inside], listing.line[listing.inside :]
+        read, rest = answers[: listing.inside], answers[listing.inside :]
+        tokens = (answer[1].czxid for answer in read if not refusals.is_missing(answer))
         return Inspection(
             name=name,
             capacity=listing.capacity,
-            holders=holders,
-            line=tuple(
-                Waiter(owner, node.weight, place) for place, (node, owner) in enumerate(owners, 1)
-            ),
-            last_token=max((one.token or 0 for one in holders), default=0) or None,
+            holders=telling.holders_of(inside, read),
+            line=telling.waiters_of(waiting, rest),
+            last_token=max(tokens, default=None),
+            closing=telling.closing_of(inside, read),
         )
 
     def names(self, prefix: str, *, deadline: float) -> list[str]:
@@ -59,22 +53,29 @@ class Reading(Claiming):
             key=str.encode,
         )
 
-    def break_(self, name: str, *, deadline: float) -> tuple[Holder, ...]:
-        """Delete the nodes of those who hold, and return whose they were.
+    def break_(self, name: str, *, token: int | None, deadline: float) -> tuple[Holder, ...]:
+        """Delete the nodes of those who hold, or of one, and return whose they were.
 
         Only an operator deletes a node of a living session, so its holder knows at its next
-        renewal that it was broken.
+        renewal that it was broken. No two claims ever have a node of the same name, so what is
+        deleted is what was read.
         """
         listing, door = self._look(name, deadline)
-        holders = listing.line[: listing.inside]
-        answers = self._read(door, holders, deadline)
-        if not holders:
+        inside = listing.line[: listing.inside]
+        answers = self._read(door, inside, deadline)
+        found = [
+            (node, answer)
+            for node, answer in zip(inside, answers, strict=True)
+            if telling.holders_of([node], [answer]) and token in (None, answer[1].czxid)
+        ]
+        if not found:
             return ()
         deleted = self._ask(
-            *(requests.Delete(f"{door}/{one.name}", -1) for one in holders), deadline=deadline
+            *(requests.Delete(f"{door}/{node.name}", -1) for node, _ in found), deadline=deadline
         )
-        broken = [number for number, answer in enumerate(deleted) if answer is True]
-        return holders_of([holders[i] for i in broken], [answers[i] for i in broken])
+        pairs = zip(found, deleted, strict=True)
+        broken = [one for one, answer in pairs if answer is True]
+        return telling.holders_of([node for node, _ in broken], [read for _, read in broken])
 
     def _look(self, name: str, deadline: float) -> tuple[Listing, str]:
         door = self._doors.of(name)
