@@ -235,3 +235,4 @@ class ConfigurationError(LockError, ValueError):
     """A value that Holdfast cannot work with; the message says what it accepts."""
 
     exit_code = 78
+    http_status = 400

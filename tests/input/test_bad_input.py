@@ -629,3 +629,21 @@ def test_every_refusal_is_one_of_ours():
         Locks("foo://host")
 
     assert isinstance(refused.value, ValueError)
+    assert refused.value.http_status == 400  # the caller's mistake, and no failure of the store
+
+
+@pytest.mark.parametrize(
+    ("token", "kind", "sentence"),
+    [
+        (0, ConfigurationError, "token=0: 1 to"),
+        (-1, ConfigurationError, "token=-1: 1 to"),
+        (2**53, ConfigurationError, "1 to 9007199254740991 is accepted"),
+        ("7", TypeError, "token is a whole number, not str"),
+        (True, TypeError, "token is a whole number, not bool"),
+    ],
+)
+def test_a_break_by_what_cannot_be_a_token_is_refused(store, token, kind, sentence):
+    told = refusal(lambda: store.locks.break_("held", token=token), kind)
+
+    assert sentence in told
+    assert store.is_unchanged()

@@ -217,7 +217,7 @@ class Client:
             hold.lose("expired")
             raise hold.error()
         if not was_ours and not was_sent_before:
-            hold.lose(self._why_over(hold))
+            hold.lose(self._why_over(hold, answered_at=self.clock.now()))
             raise hold.error()
         hold.is_over = True
         now = self.clock.now()
@@ -229,13 +229,15 @@ class Client:
         hold.is_entrusted = True
         self.errands.release_later(hold.grant)
 
-    def _why_over(self, hold: Hold) -> str:
+    def _why_over(self, hold: Hold, *, answered_at: float) -> str:
+        # What was answered after its time had ended by itself, however early it was sent.
+        otherwise = "taken" if answered_at < hold.until else "expired"
         # A renewal of what is over changes nothing, and tells a break from a loss.
         try:
             [outcome] = self.backend.renew([hold.grant], deadline=self.request_deadline())
         except (BackendError, OutcomeUnknown):
-            return "taken"  # which is true of a break too
-        return "broken" if outcome is Renewal.BROKEN else "taken"
+            return otherwise
+        return "broken" if outcome is Renewal.BROKEN else otherwise
 
     # -- telling -----------------------------------------------------------------------
 

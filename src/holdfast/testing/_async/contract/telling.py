@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -140,6 +141,21 @@ class AsyncLawsOfTelling(AsyncSubject):
         assert other.is_trusted
         with pytest.raises(LeaseLost):
             await mine.release()
+
+    async def test_law_07_a_release_that_came_too_late_says_that_the_lease_expired(self) -> None:
+        """It was sent in time, and the store did not get to it: nobody took anything by force.
+
+        Where a session carries the lease, the session lived on, and the release is clean.
+        """
+        locks, backend = self.faulty(ttl=self.ttl, request_timeout=30.0)
+        lease = await locks.lock("gate").acquire()
+        backend.delay("release", 1.5 * self.ttl)
+
+        with suppress(LeaseLost):
+            await lease.release()
+
+        is_carried = self.capabilities.ends_by == "session"
+        assert lease.lost.reason == (None if is_carried else "expired")
 
     async def test_law_07_a_broken_holder_is_told_whatever_its_min_hold(self) -> None:
         """Its release would only have begun to keep the name closed."""
