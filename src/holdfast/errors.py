@@ -131,8 +131,9 @@ class LeaseLost(LockError):
     exit_code = 73
     http_status = 409
 
-    def __init__(self, *, name: str, token: int | None, reason: str) -> None:
-        super().__init__(f"lease on {name!r} lost: {_REASONS.get(reason, reason)}", name=name)
+    def __init__(self, *, name: str, token: int | None, reason: str, hint: str = "") -> None:
+        said = _REASONS.get(reason, reason) + (f"; {hint}" if hint else "")
+        super().__init__(f"lease on {name!r} lost: {said}", name=name)
         self.token = token
         self.reason = reason
 

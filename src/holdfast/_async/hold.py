@@ -170,10 +170,11 @@ class AsyncHold:
             for handle in self.handles()[:1]:
                 self.client.guarded(self.on_lost, lease_on(handle))
 
-    def error(self) -> LeaseLost:
+    def error(self, *, hint: str = "") -> LeaseLost:
         """Return the error that tells of the loss."""
         return LeaseLost(
             name=self.grant.claim.name,
             token=self.grant.token,
             reason=self.lost.reason or "expired",
+            hint=hint,
         )

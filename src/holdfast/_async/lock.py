@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
+UNRELEASED = (
+    "this thread or task took it and has not released it; to keep others out for a while after "
+    "a piece of work, release it and say min_hold="
+)
+
 
 class AsyncLock:
     """At most one holder at a time, as far as the backend can promise.
@@ -161,7 +166,7 @@ class AsyncLock:
         # Told once: whoever then asks again knows that it enters anew.
         hold.lose("expired")
         self._client.remove(hold)
-        raise hold.error()
+        raise hold.error(hint=UNRELEASED)
 
     def _fits(self, hold: AsyncHold) -> bool:
         if not self.options.reentrant:

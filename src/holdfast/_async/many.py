@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast._async.acquiring import AsyncAcquisition, Together
 from holdfast._async.entered import AsyncEntered
 from holdfast._async.handle import AsyncDuty
+from holdfast._async.lease import lease_on
 from holdfast._async.lock import AsyncLock
 from holdfast.errors import (
     AcquireTimeout,
     ConfigurationError,
     LockError,
     NotAcquired,
+    NotOwner,
     OutcomeUnknown,
     WouldDeadlock,
 )
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from holdfast._async.client import AsyncClient
+    from holdfast._async.handle import AsyncHandle
     from holdfast._async.hold import AsyncHold
     from holdfast._async.lease import AsyncLease
     from holdfast.model import Grant
@@ -54,6 +58,9 @@ class AsyncAllOf:
         self._locks = {name: AsyncLock(client, name, options) for name in names}
         self._order = sorted(names, key=str.encode)
         self._entered: AsyncEntered[runtime.ExitStack] = AsyncEntered(client)
+        # In the order of acquiring. Handles, not leases: whose thread or task has ended is
+        # abandoned, and what keeps a lease alive would hide that.
+        self._taken: list[tuple[list[AsyncHandle], weakref.ref[runtime.Context]]] = []
 
     async def acquire(self, *, timeout: float | Unset | None = UNSET) -> tuple[AsyncLease, ...]:
         """Return the leases in the order of the names as given; the timeout is for all."""
@@ -84,6 +91,7 @@ class AsyncAllOf:
                     )
                     leases[name] = await self._next(attempt, lost)
             lost.check()
+            self._keep([handle for one in attempts.values() for handle in one.handles])
         except BaseException as error:
             # All or nothing, also when it was cancelled in the middle.
             try:
@@ -92,6 +100,38 @@ class AsyncAllOf:
                 error.add_note(f"holdfast: {failure}")  # it goes on in the background
             raise
         return tuple(leases[name] for name in self.names)
+
+    async def release(self) -> None:
+        """End the leases that this thread or task took last through this object, all of them.
+
+        Each is released whatever becomes of the others. Raises NotOwner if there are none, and
+        as a lease's release does; what the store did not answer may be released again.
+        """
+        context = runtime.context()
+        with self._client.state:
+            self._keep([])
+            mine = [handles for handles, owner in self._taken if owner() is context]
+        if not mine:
+            raise NotOwner(
+                f"{self!r} is not held through this object by the one who releases it",
+                name=self._order[0],
+            )
+        left = [handle for handle in mine[-1] if not handle.is_released]
+        duty = AsyncDuty(self._client, left)
+        leases = {handle.hold.grant.claim.name: lease_on(handle) for handle in left}
+        try:
+            await runtime.shield(self._give_back(leases))
+        except LockError:
+            duty.fulfil()  # what is left may be released again
+            raise
+
+    def _keep(self, handles: list[AsyncHandle]) -> None:
+        """Know what was taken, and forget what has ended since."""
+        with self._client.state:
+            taken = [*self._taken, (handles, weakref.ref(runtime.context()))]
+            self._taken = [
+                (some, owner) for some, owner in taken if any(not one.is_ended for one in some)
+            ]
 
     async def _next(self, attempt: AsyncAcquisition, lost: AnyLost) -> AsyncLease:
         try:

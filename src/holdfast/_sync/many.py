@@ -5,18 +5,21 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast._sync.acquiring import Acquisition, Together
 from holdfast._sync.entered import Entered
 from holdfast._sync.handle import Duty
+from holdfast._sync.lease import lease_on
 from holdfast._sync.lock import Lock
 from holdfast.errors import (
     AcquireTimeout,
     ConfigurationError,
     LockError,
     NotAcquired,
+    NotOwner,
     OutcomeUnknown,
     WouldDeadlock,
 )
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from holdfast._sync.client import Client
+    from holdfast._sync.handle import Handle
     from holdfast._sync.hold import Hold
     from holdfast._sync.lease import Lease
     from holdfast.model import Grant
@@ -56,6 +60,9 @@ class AllOf:
         self._locks = {name: Lock(client, name, options) for name in names}
         self._order = sorted(names, key=str.encode)
         self._entered: Entered[runtime.ExitStack] = Entered(client)
+        # In the order of acquiring. Handles, not leases: whose thread or task has ended is
+        # abandoned, and what keeps a lease alive would hide that.
+        self._taken: list[tuple[list[Handle], weakref.ref[runtime.Context]]] = []
 
     def acquire(self, *, timeout: float | Unset | None = UNSET) -> tuple[Lease, ...]:
         """Return the leases in the order of the names as given; the timeout is for all."""
@@ -86,6 +93,7 @@ class AllOf:
                     )
                     leases[name] = self._next(attempt, lost)
             lost.check()
+            self._keep([handle for one in attempts.values() for handle in one.handles])
         except BaseException as error:
             # All or nothing, also when it was cancelled in the middle.
             try:
@@ -94,6 +102,38 @@ class AllOf:
                 error.add_note(f"holdfast: {failure}")  # it goes on in the background
             raise
         return tuple(leases[name] for name in self.names)
+
+    def release(self) -> None:
+        """End the leases that this thread or task took last through this object, all of them.
+
+        Each is released whatever becomes of the others. Raises NotOwner if there are none, and
+        as a lease's release does; what the store did not answer may be released again.
+        """
+        context = runtime.context()
+        with self._client.state:
+            self._keep([])
+            mine = [handles for handles, owner in self._taken if owner() is context]
+        if not mine:
+            raise NotOwner(
+                f"{self!r} is not held through this object by the one who releases it",
+                name=self._order[0],
+            )
+        left = [handle for handle in mine[-1] if not handle.is_released]
+        duty = Duty(self._client, left)
+        leases = {handle.hold.grant.claim.name: lease_on(handle) for handle in left}
+        try:
+            runtime.shield(self._give_back(leases))
+        except LockError:
+            duty.fulfil()  # what is left may be released again
+            raise
+
+    def _keep(self, handles: list[Handle]) -> None:
+        """Know what was taken, and forget what has ended since."""
+        with self._client.state:
+            taken = [*self._taken, (handles, weakref.ref(runtime.context()))]
+            self._taken = [
+                (some, owner) for some, owner in taken if any(not one.is_ended for one in some)
+            ]
 
     def _next(self, attempt: Acquisition, lost: AnyLost) -> Lease:
         try:

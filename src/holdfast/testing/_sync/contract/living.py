@@ -131,6 +131,41 @@ class LawsOfLiving(Subject):
                 locks.all("a", "aa").acquire(timeout=0)
         assert [len(other.inspect(name).holders) for name in "abc"] == [0, 0, 0]
 
+    def test_law_13_all_of_them_are_released_by_one_call(self) -> None:
+        """Those that this thread or task took last, however the others fare."""
+        locks, other = self.locks(), self.locks()
+        several = locks.all("b", "a")
+        with pytest.raises(NotOwner):
+            several.release()
+        outer, inner = several.acquire(), several.acquire()
+
+        several.release()
+        assert all(one.is_trusted for one in outer)
+        with pytest.raises(NotOwner):
+            inner[0].release()
+        with pytest.raises(NotOwner):
+            runner.start(several.release).result()  # somebody else's
+        several.release()
+
+        assert [len(other.inspect(name).holders) for name in "ab"] == [0, 0]
+        with pytest.raises(NotOwner):
+            several.release()
+
+    def test_law_13_one_that_was_lost_keeps_none_of_the_others_from_being_released(
+        self,
+    ) -> None:
+        """The loss is told when all have been released; one released before is left alone."""
+        locks, other = self.locks(), self.locks()
+        several = locks.all("a", "b", "c")
+        leases = several.acquire()
+        leases[0].release()
+        other.break_("b")
+
+        with pytest.raises(LeaseLost):
+            several.release()
+
+        assert [len(other.inspect(name).holders) for name in "abc"] == [0, 0, 0]
+
     def test_law_13_a_block_frees_what_it_entered_and_nothing_else(self) -> None:
         """It released early, and somebody else has entered by the same object since."""
         locks = self.locks()
@@ -250,6 +285,15 @@ class LawsOfLiving(Subject):
         self.until(lambda: backend.delivered["release"])
 
         assert self.locks().lock("job").try_acquire() is None
+
+    def test_law_15_who_throttles_by_not_releasing_is_told_of_min_hold(self) -> None:
+        """The next acquire tells of the lease that ran out, and what was meant instead."""
+        lock = self.locks(ttl=self.ttl).lock("job", renew=False)
+        lock.acquire()
+        self.pass_ttl()
+
+        with pytest.raises(LeaseLost, match="release it and say min_hold="):
+            lock.acquire()
 
     @requires("lock_delay")
     def test_law_15_lock_delay_follows_a_failure_and_no_clean_release(self) -> None:
