@@ -186,7 +186,9 @@ class DirectoryBackend(Backend):
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         yield from self._directory.survey(prefix)
 
-    def break_(self, name: str, *, token: int | None = None, deadline: float) -> tuple[Holder, ...]:
+    def break_(
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
         return self._directory.break_(name, token)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
@@ -233,7 +235,7 @@ class AsyncDirectoryBackend(AsyncBackend):
             yield one
 
     async def break_(
-        self, name: str, *, token: int | None = None, deadline: float
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
         return self._directory.break_(name, token)
 

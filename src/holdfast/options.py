@@ -65,8 +65,7 @@ class LockOptions:
         checked_timeout(self.timeout)
         _checked_bool("renew", self.renew)
         _checked_bool("reentrant", self.reentrant)
-        if self.owner is not None:
-            _checked_owner(self.owner)
+        checked_owner(self.owner)
         if self.max_hold is not None and _seconds("max_hold", self.max_hold) <= 0:
             raise ConfigurationError(f"max_hold={self.max_hold!r}: a time above 0 s, or None")
         for option in ("min_hold", "lock_delay"):
@@ -122,6 +121,21 @@ def checked_token(token: int | None) -> int | None:
     return None if token is None else _whole("token", token, LARGEST_TOKEN)
 
 
+def checked_owner(owner: str | None) -> str | None:
+    """Return the name of an explicit owner, or refuse it."""
+    if owner is None:
+        return None
+    if not isinstance(owner, str):
+        raise TypeError(f"owner is a str, not {type(owner).__name__}")
+    try:
+        size = len(owner.encode())
+    except UnicodeEncodeError:
+        size = 0  # a lone surrogate has no UTF-8 form
+    if not 0 < size <= 256:  # noqa: PLR2004
+        raise ConfigurationError("owner: 1 to 256 bytes of UTF-8 are accepted")
+    return owner
+
+
 def checked_if_held(choice: str) -> Literal["wait", "skip", "raise"]:
     """Return what a decorated call does when the lock is held, or list the choices."""
     if choice not in ("wait", "skip", "raise"):
@@ -168,14 +182,3 @@ def _whole(option: str, value: int, largest: int) -> int:
 def _checked_bool(option: str, value: bool) -> None:  # noqa: FBT001 - it is the value checked
     if not isinstance(value, bool):
         raise TypeError(f"{option} is True or False, not {type(value).__name__}")
-
-
-def _checked_owner(owner: str) -> None:
-    if not isinstance(owner, str):
-        raise TypeError(f"owner is a str, not {type(owner).__name__}")
-    try:
-        size = len(owner.encode())
-    except UnicodeEncodeError:
-        size = 0  # a lone surrogate has no UTF-8 form
-    if not 0 < size <= 256:  # noqa: PLR2004
-        raise ConfigurationError("owner: 1 to 256 bytes of UTF-8 are accepted")

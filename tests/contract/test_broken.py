@@ -104,9 +104,9 @@ class Law03(Whole):
     class backend_class(AsyncMemoryBackend):
         broken: ClassVar[Counter[str]] = Counter()
 
-        async def break_(self, name: str, *, token: int | None = None, deadline: float) -> Any:
+        async def break_(self, name: str, *, deadline: float, **whose: Any) -> Any:
             self.broken[name] += 10**12
-            return await super().break_(name, token=token, deadline=deadline)
+            return await super().break_(name, deadline=deadline, **whose)
 
         async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
             answer = await super().try_acquire(claim, deadline=deadline)
@@ -311,8 +311,7 @@ class BreaksWhateverIsThere(Whole):
     law = 4
 
     class backend_class(AsyncMemoryBackend):
-        async def break_(self, name: str, *, token: int | None = None, deadline: float) -> Any:
-            del token
+        async def break_(self, name: str, *, deadline: float, **_whose: Any) -> Any:
             return await super().break_(name, deadline=deadline)
 
 
@@ -322,9 +321,9 @@ class BreaksInSilence(Whole):
     law = 7
 
     class locks_class(AsyncLocks):
-        async def break_(self, name: str, *, token: int | None = None) -> Any:
+        async def break_(self, name: str, **whose: Any) -> Any:
             deadline = self._client.request_deadline()
-            return await self._client.backend.break_(name, token=token, deadline=deadline)
+            return await self._client.backend.break_(name, deadline=deadline, **whose)
 
 
 class CountsNoWaiting(Whole):

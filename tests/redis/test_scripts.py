@@ -94,7 +94,7 @@ class Scripted:
         self.run("withdraw", request)
 
     def break_(self) -> list[int]:
-        reply = self.run("break", verbs.break_(self.keys.of(NAME), 0, token=None))
+        reply = self.run("break", verbs.break_(self.keys.of(NAME), 0, token=None, owner=None))
         assert reply[1] == -1
         return sorted(one.token or 0 for one in verbs.holders(reply[2:], reply[0]))
 

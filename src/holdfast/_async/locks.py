@@ -12,7 +12,7 @@ from holdfast._async.many import AsyncAllOf
 from holdfast._async.rwlock import AsyncRWLock
 from holdfast._async.semaphore import AsyncSemaphore
 from holdfast.core.naming import checked_name, checked_prefix, name_for_call
-from holdfast.errors import NotAcquired, TokenUnavailable
+from holdfast.errors import ConfigurationError, NotAcquired, TokenUnavailable
 from holdfast.model import TokenQuality
 from holdfast.options import (
     DEFAULT_REQUEST_TIMEOUT,
@@ -21,6 +21,7 @@ from holdfast.options import (
     LockOptions,
     checked_if_held,
     checked_keywords,
+    checked_owner,
     checked_request_timeout,
     checked_token,
     checked_ttl,
@@ -251,20 +252,25 @@ class AsyncLocks:
         async for one in self._client.backend.survey(checked_prefix(prefix), deadline=deadline):
             yield one
 
-    async def break_(self, name: str, *, token: int | None = None) -> tuple[Holder, ...]:
+    async def break_(
+        self, name: str, *, token: int | None = None, owner: str | None = None
+    ) -> tuple[Holder, ...]:
         """End all leases on a name, our own too, and return whose they were.
 
-        With a token, only what is held by that very token: if somebody else holds the name by
-        then, nothing is broken and nothing returned. A broken holder elsewhere runs on until
-        its next renewal: only the token stops it sooner. Ours are told at once.
+        With a token, only what is held by that very token; with an owner, only what that
+        explicit owner holds, in whichever process. If somebody else holds the name by then,
+        nothing is broken and nothing returned. A broken holder elsewhere runs on until its
+        next renewal: only the token stops it sooner. Ours are told at once.
         """
         client = self._client
         client.enter()
         checked_name(name)
         if checked_token(token) and self.capabilities.token_quality is TokenQuality.NONE:
             raise TokenUnavailable("this backend has no tokens to break by", name=name)
+        if checked_owner(owner) and not self.capabilities.explicit_owner:
+            raise ConfigurationError("this backend has no explicit owners (owner=)", name=name)
         deadline = client.request_deadline()
-        broken = await client.backend.break_(name, token=token, deadline=deadline)
+        broken = await client.backend.break_(name, token=token, owner=owner, deadline=deadline)
         tokens = {one.token for one in broken}
         for hold in client.holds.on(name):
             if hold.grant.token in tokens:

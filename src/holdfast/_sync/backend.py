@@ -101,11 +101,14 @@ class Backend(Protocol):
         """Tell of every name in use with this prefix, in byte order; a closed one is in use."""
         ...
 
-    def break_(self, name: str, *, token: int | None = None, deadline: float) -> tuple[Holder, ...]:
+    def break_(
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
         """End whatever holds the name, and return that; the next token is still larger.
 
         With a token, only what holds by that very token, decided in the step that ends it: a
-        successor is left alone. What is closing stays closed.
+        successor is left alone. With an owner, only what that explicit owner holds. What is
+        closing stays closed.
         """
         ...
 

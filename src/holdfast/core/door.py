@@ -116,13 +116,20 @@ class Door:
             self._bury(claim, now=now, standing=Standing.GONE)
         self.settle(now=now)
 
-    def break_(self, *, now: float, token: int | None = None) -> tuple[Holder, ...]:
-        """End every hold, or those of one token; lock_delay stays closed, the line moves up."""
+    def break_(
+        self, *, now: float, token: int | None = None, party: str | None = None
+    ) -> tuple[Holder, ...]:
+        """End every hold, or those of a token or of an explicit owner; the line moves up.
+
+        Each claim's lock_delay stays closed.
+        """
         self.settle(now=now)
         broken = [
             place
             for place in self.places
-            if place.standing <= Standing.ADMITTED and token in (None, place.token)
+            if place.standing <= Standing.ADMITTED
+            and token in (None, place.token)
+            and party in (None, place.party)
         ]
         holders = tuple(self._holder(place, now=now) for place in broken)
         for place in broken:

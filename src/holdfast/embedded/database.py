@@ -155,11 +155,15 @@ class Database:
             lambda door: door.withdraw(claim, now=self.connection.now(), tombstone=tombstone),
         )
 
-    def break_(self, name: str, *, token: int | None, deadline: float) -> tuple[Holder, ...]:
+    def break_(
+        self, name: str, *, token: int | None, owner: str | None, deadline: float
+    ) -> tuple[Holder, ...]:
         """See Door.break_."""
         self.connection.open(deadline)
         return self._verb(
-            name, deadline, lambda door: door.break_(now=self.connection.now(), token=token)
+            name,
+            deadline,
+            lambda door: door.break_(now=self.connection.now(), token=token, party=owner),
         )
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:

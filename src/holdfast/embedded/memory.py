@@ -73,9 +73,9 @@ class MemoryStore:
             claim.name, lambda door: door.withdraw(claim, now=self.now(), tombstone=tombstone)
         )
 
-    def break_(self, name: str, *, token: int | None) -> tuple[Holder, ...]:
+    def break_(self, name: str, *, token: int | None, owner: str | None) -> tuple[Holder, ...]:
         """See Door.break_."""
-        return self._step(name, lambda door: door.break_(now=self.now(), token=token))
+        return self._step(name, lambda door: door.break_(now=self.now(), token=token, party=owner))
 
     def inspect(self, name: str) -> Inspection:
         """See Door.inspect."""

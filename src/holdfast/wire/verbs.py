@@ -116,9 +116,11 @@ def withdraw(keys: bytes, claim: Claim, *, tombstone: bool) -> bytes:
     return _called("withdraw", keys, arguments)
 
 
-def break_(keys: bytes, skipped: int, *, token: int | None) -> bytes:
+def break_(keys: bytes, skipped: int, *, token: int | None, owner: str | None) -> bytes:
     """Return the request for some of the holders."""
-    return _called("break", keys, (b"%d" % skipped, b"" if token is None else b"%d" % token))
+    by_token = b"" if token is None else b"%d" % token
+    by_owner = b"" if owner is None else party_key(owner).encode()
+    return _called("break", keys, (b"%d" % skipped, by_token, by_owner))
 
 
 def inspect(keys: bytes, cursor: Cursor) -> bytes:

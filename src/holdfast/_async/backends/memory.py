@@ -99,11 +99,11 @@ class AsyncMemoryBackend(AsyncBackend):
                 yield inspection
 
     async def break_(
-        self, name: str, *, token: int | None = None, deadline: float
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
         """See the protocol."""
         del deadline
-        return self._store.break_(name, token=token)
+        return self._store.break_(name, token=token, owner=owner)
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""

@@ -111,10 +111,12 @@ class AsyncSqliteBackend(AsyncBackend):
             yield one
 
     async def break_(
-        self, name: str, *, token: int | None = None, deadline: float
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
         """See the protocol."""
-        return await self._worker.run(self._database.break_, name, token=token, deadline=deadline)
+        return await self._worker.run(
+            self._database.break_, name, token=token, owner=owner, deadline=deadline
+        )
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""

@@ -100,10 +100,12 @@ class MemoryBackend(Backend):
             if inspection.is_in_use:
                 yield inspection
 
-    def break_(self, name: str, *, token: int | None = None, deadline: float) -> tuple[Holder, ...]:
+    def break_(
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
         """See the protocol."""
         del deadline
-        return self._store.break_(name, token=token)
+        return self._store.break_(name, token=token, owner=owner)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""

@@ -110,9 +110,13 @@ class SqliteBackend(Backend):
         for one in self._worker.run(self._database.survey, prefix, deadline=deadline):
             yield one
 
-    def break_(self, name: str, *, token: int | None = None, deadline: float) -> tuple[Holder, ...]:
+    def break_(
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
         """See the protocol."""
-        return self._worker.run(self._database.break_, name, token=token, deadline=deadline)
+        return self._worker.run(
+            self._database.break_, name, token=token, owner=owner, deadline=deadline
+        )
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""

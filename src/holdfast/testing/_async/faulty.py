@@ -177,10 +177,10 @@ class AsyncFaultyBackend:
             yield one
 
     async def break_(
-        self, name: str, *, token: int | None = None, deadline: float
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
         """See the protocol."""
-        return await self.inner.break_(name, token=token, deadline=deadline)
+        return await self.inner.break_(name, token=token, owner=owner, deadline=deadline)
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""

@@ -176,9 +176,11 @@ class FaultyBackend:
         for one in self.inner.survey(prefix, deadline=deadline):
             yield one
 
-    def break_(self, name: str, *, token: int | None = None, deadline: float) -> tuple[Holder, ...]:
+    def break_(
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
         """See the protocol."""
-        return self.inner.break_(name, token=token, deadline=deadline)
+        return self.inner.break_(name, token=token, owner=owner, deadline=deadline)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""

@@ -252,14 +252,14 @@ class AsyncRedisBackend(AsyncBackend):
                 yield one
 
     async def break_(
-        self, name: str, *, token: int | None = None, deadline: float
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
         """See the protocol."""
         keys = self._keys.of(name)
         broken: tuple[Holder, ...] = ()
         skipped = 0
         while skipped >= 0:
-            request = verbs.break_(keys, skipped, token=token)
+            request = verbs.break_(keys, skipped, token=token, owner=owner)
             reply = await self._call("break", request, deadline=deadline)
             now, skipped, *records = reply
             broken += verbs.holders(records, now)

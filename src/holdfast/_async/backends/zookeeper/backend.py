@@ -197,9 +197,10 @@ class AsyncZooKeeperBackend(AsyncBackend):
                 yield one
 
     async def break_(
-        self, name: str, *, token: int | None = None, deadline: float
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
-        """See the protocol."""
+        """See the protocol; there are no explicit owners here."""
+        del owner
         reading = await self._opened(None, deadline)
         return await reading.break_(name, token=token, deadline=deadline)
 

@@ -253,13 +253,15 @@ class RedisBackend(Backend):
             if one.is_in_use:
                 yield one
 
-    def break_(self, name: str, *, token: int | None = None, deadline: float) -> tuple[Holder, ...]:
+    def break_(
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
         """See the protocol."""
         keys = self._keys.of(name)
         broken: tuple[Holder, ...] = ()
         skipped = 0
         while skipped >= 0:
-            request = verbs.break_(keys, skipped, token=token)
+            request = verbs.break_(keys, skipped, token=token, owner=owner)
             reply = self._call("break", request, deadline=deadline)
             now, skipped, *records = reply
             broken += verbs.holders(records, now)

@@ -198,8 +198,11 @@ class ZooKeeperBackend(Backend):
             if one.is_in_use:
                 yield one
 
-    def break_(self, name: str, *, token: int | None = None, deadline: float) -> tuple[Holder, ...]:
-        """See the protocol."""
+    def break_(
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
+        """See the protocol; there are no explicit owners here."""
+        del owner
         reading = self._opened(None, deadline)
         return reading.break_(name, token=token, deadline=deadline)
 

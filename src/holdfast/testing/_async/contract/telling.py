@@ -124,6 +124,21 @@ class AsyncLawsOfTelling(AsyncSubject):
         await second.renew()
         assert [one.token for one in (await locks.inspect("stalls")).holders] == [second.token]
 
+    @requires("explicit_owner")
+    async def test_law_04_a_break_by_owner_ends_all_that_this_owner_holds(self) -> None:
+        """In whichever process it is; nobody else's lease on the name is ended by it."""
+        locks, other = self.locks(), self.locks()
+        saga = [await one.lock("saga", owner="saga-42").acquire() for one in (locks, other)]
+        assert await other.break_("saga", owner="saga-41") == ()
+        assert all(one.is_trusted for one in saga)
+
+        broken = await other.break_("saga", owner="saga-42")
+
+        assert [one.token for one in broken] == [saga[0].token] * 2
+        successor = await locks.lock("saga", owner="saga-43").acquire(timeout=0)
+        assert await other.break_("saga", owner="saga-42") == ()
+        await successor.renew()
+
     # -- Law 7: the holder is told of loss ------------------------------------------------
 
     async def test_law_07_a_break_by_its_own_client_is_told_at_once(self) -> None:
