@@ -61,6 +61,14 @@ class AsyncBackend(Protocol):
         del grant
         return sent_at
 
+    def server_of(self, name: str) -> str:
+        """Return which of the store's servers is asked about the name, as far as is known.
+
+        Where there are several, one that does not answer delays nothing at the others.
+        """
+        del name
+        return ""
+
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """Answer one Renewal per grant, in one round trip where the store can.
 

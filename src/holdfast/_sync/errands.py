@@ -2,13 +2,15 @@
 # Do not edit: change the source and run `make generate`.
 """What the store did not answer, and must still be told: claims to withdraw, grants to release.
 
-In a task or thread of its own, which is there only while there is something to tell. A store
-that does not answer keeps it waiting, and nobody's renewal.
+In tasks or threads of their own, one for each server of the store, which are there only while
+there is something to tell. A server that does not answer keeps its own waiting, and nobody's
+renewal, nor what another server must be told.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.core.backoff import delay
@@ -28,9 +30,22 @@ class Errand:
 
     claim: Claim
     grant: Grant | None
+    server: str
     due: float
     give_up: float
     attempt: int = 0
+
+
+@dataclass(slots=True)
+class Runner:
+    """Who tells one server; without a task it is about to begin."""
+
+    kick: runtime.Event
+    task: runtime.Task | None = None
+
+    def is_gone(self) -> bool:
+        """Whether it ended without a word: a loop that shuts down cancels every task."""
+        return self.task is not None and not self.task.is_alive()
 
 
 class Errands:
@@ -39,8 +54,8 @@ class Errands:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._open: list[Errand] = []
-        self._task: runtime.Task | None = None
-        self._kick: runtime.Event | None = None
+        self._runners: dict[str, Runner] = {}
+        self._ends_at = NEVER
         self._is_stopping = False
 
     def withdraw_later(self, claim: Claim) -> None:
@@ -63,70 +78,86 @@ class Errands:
         now = self._client.clock.now()
         is_carried = self._client.backend.capabilities.ends_by == "session"
         give_up = NEVER if is_carried else now + 2 * claim.ttl + 60
+        server = self._client.backend.server_of(claim.name)
         with self._client.state:
-            self._open.append(Errand(claim, grant, now, give_up))
-            if self._task is not None and self._kick is not None:
-                self._kick.set()
+            self._open.append(Errand(claim, grant, server, now, give_up))
+            runner = self._runners.get(server)
+            if runner is not None:
+                runner.kick.set()
         self.go_on()
 
     def go_on(self) -> None:
         """See to it that somebody runs them."""
-        if not self._open or self._is_stopping:
-            return
+        if self._open and not self._is_stopping:
+            self._begin()
+
+    def _begin(self) -> None:
         with self._client.state:
-            # It is gone without a word where a program cancels all its tasks.
-            if self._task is not None and self._task.is_alive():
-                return
-            self._kick = runtime.Event()
-            try:
-                self._task = runtime.spawn(self._run, name="holdfast-errands")
-            except RuntimeError as error:
-                # No thread is to be had just now; the watchdog comes by again.
-                self._client.logger.warning("errands have to wait: %s", error)
+            for server in {one.server for one in self._open}:
+                runner = self._runners.get(server)
+                if runner is not None and not runner.is_gone():
+                    continue
+                runner = Runner(runtime.Event())
+                run = partial(self._run, server, runner.kick)
+                try:
+                    # Known before it begins: an eager task may end before `spawn` returns.
+                    self._runners[server] = runner
+                    runner.task = runtime.spawn(run, name="holdfast-errands")
+                except RuntimeError as error:
+                    # No thread is to be had just now; the watchdog comes by again.
+                    self._client.logger.warning("errands have to wait: %s", error)
+                finally:
+                    if runner.task is None:
+                        self._runners.pop(server, None)
+
+    def hurry(self, deadline: float) -> None:
+        """Know that the client closes, and wait for no answer longer than that."""
+        self._ends_at = deadline
 
     def stop(self) -> None:
         """End the background; what is open is tried a last time, together as long as one."""
+        self._ends_at = min(self._ends_at, self._client.request_deadline())
+        if self._open:
+            self._begin()
         self._is_stopping = True
         with self._client.state:
-            task, kick = self._task, self._kick
-        if kick is not None:
-            kick.set()
-        if task is not None:
-            task.join()
-        deadline = self._client.request_deadline()
-        for one in self._open:
-            if self._client.clock.now() >= deadline:
-                break
-            self._tell(one, deadline=deadline)
+            runners = list(self._runners.values())
+        for one in runners:
+            one.kick.set()
+        for one in runners:
+            if one.task is not None:
+                one.task.join()
         self._open.clear()
 
     def after_fork_in_child(self) -> None:
         """Start anew: the parent's are the parent's."""
         self.__init__(self._client)  # type: ignore[misc]
 
-    def _run(self) -> None:
-        client, kick = self._client, self._kick
-        while kick is not None and not self._is_stopping:
+    def _run(self, server: str, kick: runtime.Event) -> None:
+        client = self._client
+        is_last = False
+        while not is_last:
             kick.clear()
-            if self._is_stopping:
-                return  # said between the look above and the clearing
+            is_last = self._is_stopping
             now = client.clock.now()
             with client.state:
-                due = [one for one in self._open if now >= one.due]
-                if not self._open:
-                    self._task = None
+                mine = [one for one in self._open if one.server == server]
+                if not mine:
+                    self._runners.pop(server, None)
                     return
-                next_at = min(one.due for one in self._open)
+            due = [one for one in mine if is_last or now >= one.due]
             for one in due:
                 self._try(one)
-                if self._is_stopping:
-                    return
+                if self._is_stopping and not is_last:
+                    break
             if not due:
+                next_at = min(one.due for one in mine)
                 runtime.wait_for(kick, deadline=next_at, clock=client.clock)
 
     def _try(self, one: Errand) -> None:
         client = self._client
-        is_done = self._tell(one, deadline=client.request_deadline())
+        deadline = min(client.request_deadline(), self._ends_at)
+        is_done = client.clock.now() < deadline and self._tell(one, deadline=deadline)
         now = client.clock.now()
         one.attempt += 1
         one.due = now + delay(one.attempt, jitter=client.clock.jitter())
@@ -134,6 +165,12 @@ class Errands:
             with client.state:
                 if one in self._open:
                     self._open.remove(one)
+            return
+        # Another server may have taken the place of the one that did not answer.
+        server = client.backend.server_of(one.claim.name)
+        if server != one.server:
+            one.server = server
+            self.go_on()
 
     def _tell(self, one: Errand, *, deadline: float) -> bool:
         """Whether the store has answered."""

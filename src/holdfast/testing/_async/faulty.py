@@ -133,6 +133,10 @@ class AsyncFaultyBackend:
         """See the protocol."""
         return self.inner.counted_from(grant, sent_at=sent_at)
 
+    def server_of(self, name: str) -> str:
+        """See the protocol."""
+        return self.inner.server_of(name)
+
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
 

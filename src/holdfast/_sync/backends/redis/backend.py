@@ -172,6 +172,13 @@ class RedisBackend(Backend):
         pairs = zip(claims, tokens, strict=True)
         return [Grant(claim, token, claim.ttl) for claim, token in pairs]
 
+    def server_of(self, name: str) -> str:
+        """See the protocol."""
+        if not self._wire.is_sharded:
+            return ""
+        [server] = self._wire.parts([verbs.inspect(self._keys.of(name), b"0")])
+        return server
+
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
         size = TOGETHER

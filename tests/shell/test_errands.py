@@ -1,0 +1,133 @@
+"""What goes on in the background when the store has not answered: who waits for whom."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncLocks, Grant, OutcomeUnknown
+from holdfast._async.backends.memory import AsyncMemoryBackend
+from holdfast.embedded.memory import MemoryStore
+from holdfast.runtime import aio
+from holdfast.testing import (
+    AsyncFaultyBackend,
+    VirtualClock,
+    VirtualTimeLoop,
+    run_in_virtual_time,
+)
+
+
+def virtual_clock() -> VirtualClock:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    return VirtualClock(loop)
+
+
+class _Ended:
+    """A task that ended before anybody could look at it."""
+
+    async def join(self) -> None:
+        return
+
+    def is_alive(self) -> bool:
+        return False
+
+
+def _eager(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> object:
+    """Begin at once, as tasks of an eager factory do; what never waits ends here as well."""
+    if name != "holdfast-errands":
+        return aio.Task(asyncio.get_running_loop().create_task(function(), name=name))
+    coroutine = function()
+    with pytest.raises(StopIteration):
+        coroutine.send(None)
+    return _Ended()
+
+
+def test_an_errand_that_ends_before_spawn_returns_is_not_the_last(monkeypatch: Any) -> None:
+    """Eager tasks run inside of what makes them."""
+
+    async def main() -> None:
+        backend = AsyncFaultyBackend.around("memory://eager")
+        async with AsyncLocks.from_backend(backend) as locks:
+            monkeypatch.setattr(aio, "spawn", _eager)
+            for name in ("first", "second"):
+                lease = await locks.lock(name).acquire()
+                backend.lose_request("release")
+                with pytest.raises(OutcomeUnknown):
+                    await lease.release()
+                assert not await locks.lock(name).locked()
+            monkeypatch.undo()
+
+    asyncio.run(main())
+
+
+class _TwoServers(AsyncMemoryBackend):
+    """Keeps names at two servers, by their first letter; one does not answer."""
+
+    is_away = True
+
+    def server_of(self, name: str) -> str:
+        return name[0]
+
+    async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
+        if self.is_away and grant.claim.name.startswith("a"):
+            await asyncio.sleep(2.0)
+            raise OutcomeUnknown("no answer")
+        if not tombstone:
+            raise OutcomeUnknown("reset, this once")
+        return await super().release(grant, deadline=deadline, tombstone=tombstone)
+
+
+def test_a_server_that_does_not_answer_delays_nothing_at_another() -> None:
+    """Ten releases go on at the one; the other is told of its own at once."""
+
+    async def main() -> None:
+        clock = virtual_clock()
+        backend = _TwoServers(clock=clock, store=MemoryStore(clock))
+        async with AsyncLocks.from_backend(backend, clock=clock, ttl=60.0) as locks:
+            leases = [await locks.lock(f"a{i}").acquire() for i in range(10)]
+            last = await locks.lock("b").acquire()
+            ended = await asyncio.gather(*(one.release() for one in leases), return_exceptions=True)
+            assert all(isinstance(one, OutcomeUnknown) for one in ended)
+            with pytest.raises(OutcomeUnknown):
+                await last.release()
+
+            await asyncio.sleep(0.1)
+
+            assert not await locks.lock("b").locked()
+            assert await locks.lock("a0").locked()
+            backend.is_away = False
+            await asyncio.sleep(30.0)
+            assert locks._client.errands.are_done
+
+    run_in_virtual_time(main())
+
+
+def test_errands_outlive_the_cancellation_of_every_task() -> None:
+    """As a loop does that shuts down: what is still open is told when it goes on."""
+
+    async def main() -> None:
+        clock = virtual_clock()
+        inner = AsyncMemoryBackend(clock=clock, store=MemoryStore(clock))
+        backend = AsyncFaultyBackend(inner, clock=clock)
+        async with AsyncLocks.from_backend(backend, clock=clock) as locks:
+            for name in ("first", "second"):
+                lease = await locks.lock(name).acquire()
+                backend.lose_request("release", times=2)
+                with pytest.raises(OutcomeUnknown):
+                    await lease.release()
+                for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                    if task.get_name() == "holdfast-errands":
+                        task.cancel()
+                await asyncio.sleep(0)
+            backend.come_back()
+
+            locks._client.errands.go_on()
+            await asyncio.sleep(5.0)
+
+            assert locks._client.errands.are_done
+
+    run_in_virtual_time(main())
