@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncLocks, Grant, OutcomeUnknown
+from holdfast import AsyncLocks, Grant, LockError, OutcomeUnknown
 from holdfast._async.backends.memory import AsyncMemoryBackend
 from holdfast.embedded.memory import MemoryStore
 from holdfast.runtime import aio
@@ -129,5 +129,35 @@ def test_errands_outlive_the_cancellation_of_every_task() -> None:
             await asyncio.sleep(5.0)
 
             assert locks._client.errands.are_done
+
+    run_in_virtual_time(main())
+
+
+def test_closing_waits_once_for_whoever_asks_and_for_what_is_open() -> None:
+    """A waiter's withdrawal, a lease, and what the background has to tell: together one wait."""
+
+    async def main() -> None:
+        clock = virtual_clock()
+        store = MemoryStore(clock)
+        backend = AsyncFaultyBackend(AsyncMemoryBackend(clock=clock, store=store), clock=clock)
+        locks = AsyncLocks.from_backend(backend, clock=clock, request_timeout=1.0)
+        other = AsyncLocks.from_backend(AsyncMemoryBackend(clock=clock, store=store), clock=clock)
+        await other.lock("door").acquire()
+        open_, held = [await locks.lock(name).acquire() for name in ("open", "held")]
+        waiting = asyncio.create_task(locks.lock("door").acquire())
+        await asyncio.sleep(0.1)
+        for verb in ("release", "withdraw", "disown"):
+            backend.hang(verb, times=99)
+        with pytest.raises(OutcomeUnknown):
+            await open_.release()
+        started = clock.now()
+
+        await locks.aclose()
+
+        assert clock.now() - started <= 1.2
+        with pytest.raises(LockError):
+            await waiting
+        assert held.lost.reason == "closed"
+        await other.aclose()
 
     run_in_virtual_time(main())

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 
+AFTERWARDS = 0.1
+"""The part of a request's time that is left at close for what is held, if waiting took it all."""
+
+
 class AsyncClient:
     """The inside of an AsyncLocks; kept alive by its locks and leases."""
 
@@ -303,17 +307,21 @@ class AsyncClient:
             holds = self.holds.all()
         for hold in holds:
             hold.lose("closed")
+        # A store that does not answer is waited for once, whatever it is asked.
         deadline = self.request_deadline()
+        self.errands.hurry(deadline)
         await self._end_asking(deadline)
         for hold in holds:
             for block in list(hold.blocks):
                 await block.finished(deadline=deadline, clock=self.clock)
-        await self._release_all_at_close(holds)
+        # If that took all of it, a little more: what is held may be at a server that answers.
+        deadline = max(deadline, self.clock.now() + self.request_timeout * AFTERWARDS)
+        await self._release_all_at_close(holds, deadline)
         with self.state:
             are_left = bool(self.holds or self._asking)
         if are_left:
             try:
-                await self.backend.disown(self.id, deadline=self.request_deadline())
+                await self.backend.disown(self.id, deadline=deadline)
             except (BackendError, OutcomeUnknown) as error:
                 # Closing goes on without the store; what we held there ends by its ttl.
                 self.logger.debug("closing without the store: %s", error)
@@ -336,14 +344,12 @@ class AsyncClient:
                 runtime.Event(), deadline=self.clock.now() + 0.005, clock=self.clock
             )
 
-    async def _release_all_at_close(self, holds: list[AsyncHold]) -> None:
-        # However many there are, a store that does not answer is waited for once.
-        deadline = self.request_deadline()
+    async def _release_all_at_close(self, holds: list[AsyncHold], deadline: float) -> None:
         for hold in holds:
-            if not await self._release_at_close(hold) and self.clock.now() >= deadline:
+            if not await self._release_at_close(hold, deadline) and self.clock.now() >= deadline:
                 return
 
-    async def _release_at_close(self, hold: AsyncHold) -> bool:
+    async def _release_at_close(self, hold: AsyncHold, deadline: float) -> bool:
         """Whether the store has answered, if there was a question."""
         # Not under the feet of a block that still runs, nor of another thread that
         # holds a lease without one: those run out by themselves.
@@ -354,7 +360,7 @@ class AsyncClient:
         is_answered = True
         try:
             await self.backend.release(
-                hold.grant, deadline=self.request_deadline(), tombstone=hold.needs_tombstone
+                hold.grant, deadline=deadline, tombstone=hold.needs_tombstone
             )
         except (BackendError, OutcomeUnknown) as error:
             # Told as lost already, and it ends by its ttl.

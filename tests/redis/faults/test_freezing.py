@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from redis_topologies import calls
 
-from holdfast import LeaseLost, OutcomeUnknown, StaleToken
+from holdfast import LeaseLost, LockError, OutcomeUnknown, StaleToken
 
 SLACK = 1.0
 """As much later a thing may be told on a busy machine; less than until the next heartbeat."""
@@ -85,3 +86,26 @@ def test_a_short_freeze_of_the_server_costs_nothing(flavour, server, diary, even
     assert not waiter.done()
     lease.release()
     assert waiter.result(5).token > lease.token
+
+
+def test_closing_waits_once_for_a_frozen_server(flavour, server, eventually):
+    """For the withdrawal of who waits, for what is held, and for what hears: together once."""
+    locks, other = flavour.locks(server.url, request_timeout=1.5), flavour.locks(server.url)
+    other.lock("door").acquire()
+    mine = locks.lock("mine").acquire()
+    asked = calls(server)
+    waiter = flavour.start(locks.lock("door").acquire, timeout=20)
+    eventually(lambda: calls(server) == asked + 2)  # again when it listens; now it waits
+
+    server.pause()
+    asked_at = flavour.clock.now()
+    try:
+        (locks.close if flavour.name == "sync" else locks.aclose)()
+        waited = flavour.clock.now() - asked_at
+    finally:
+        server.resume()
+
+    assert waited < 1.5 + SLACK
+    assert mine.lost.reason == "closed"
+    with pytest.raises(LockError):
+        waiter.result(5)

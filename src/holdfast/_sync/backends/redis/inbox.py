@@ -171,6 +171,11 @@ class Inbox:
         attempt = 0
         stopping = self._stopping
         while stopping is not None and not stopping.is_set():
+            with self._state:
+                if not self._waiting:
+                    # Nobody to listen for: closing need not wait for an attempt in vain.
+                    self._task = None
+                    return
             # A new name each time: what is still on its way to the old one is not for us.
             self.name = _new_name()
             try:
