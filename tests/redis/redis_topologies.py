@@ -21,7 +21,6 @@ from holdfast.wire.topology import slot_of_key
 from holdfast.wire.verbs import Keys
 
 SERVICE = "mymaster"
-NODES = 6
 
 
 def until(condition: Callable[[], object], *, within: float = 20.0, what: str) -> None:
@@ -207,20 +206,22 @@ class _Sentinel(RedisServer):
 class ClusterServers:
     """Three masters with a replica each; they speak TLS if there are certificates."""
 
+    size = 6
+    options = (
+        *("--cluster-node-timeout", "500", "--repl-diskless-sync-delay", "0"),
+        # Otherwise all nodes refuse everything while one of them is missing.
+        *("--cluster-require-full-coverage", "no"),
+    )
+
     def __init__(self, *, tls: Certificates | None = None) -> None:
         self.servers: list[RedisServer] = []
         self._tls = tls
 
     def start(self) -> Self:
         """Return once every node says that the cluster is whole."""
-        for _ in range(NODES):
-            node = ClusterNode(
-                *("--cluster-node-timeout", "500", "--repl-diskless-sync-delay", "0"),
-                # Otherwise all nodes refuse everything while one of them is missing.
-                *("--cluster-require-full-coverage", "no"),
-                *(("--tls-cluster", "yes") if self._tls else ()),
-                tls=self._tls,
-            )
+        for _ in range(self.size):
+            secure = ("--tls-cluster", "yes") if self._tls else ()
+            node = ClusterNode(*self.options, *secure, tls=self._tls)
             self.servers.append(node.start())
         subprocess.run(
             [
@@ -258,14 +259,18 @@ class ClusterServers:
 
         def is_whole() -> bool:
             masters, roles = self.masters(), self._roles(self.servers[0])
-            return (len(masters), len(roles)) == (3, NODES) and all(
+            return (len(masters), len(roles)) == (3, self.size) and all(
                 "cluster_state:ok" in self.ask(one, "CLUSTER", "INFO") and self._roles(one) == roles
                 for one in self.servers
             )
 
         until(is_whole, what="the cluster is whole")
-        for master in self.masters():
+        for master in self.with_replicas():
             until(lambda master=master: self._is_followed(master), what="a replica follows")
+
+    def with_replicas(self) -> list[RedisServer]:
+        """Return the masters that must have one each."""
+        return self.masters()
 
     def _is_followed(self, master: RedisServer) -> bool:
         with master.client() as client:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 DIRECT = ("EVALSHA", "SCRIPT LOAD", "SUBSCRIBE", "UNSUBSCRIBE", "SCAN")
 """What the client itself runs; the rest is run by the scripts, as the same user."""
 
-CLUSTER = ("CLUSTER SLOTS", "ASKING", "PING")
-"""What it runs besides on a cluster: to find a node, to follow a slot, to see that one lives."""
+CLUSTER = ("CLUSTER SLOTS", "ASKING")
+"""What it runs besides on a cluster: to find a node, to follow a slot. To see that a node still
+hears the others it runs EXISTS, which the scripts need as well."""
 
 CONFIRMING = {None: (), "replica": ("WAIT",), "fsync": ("WAITAOF",)}
 """What each durability needs besides."""

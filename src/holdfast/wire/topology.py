@@ -11,23 +11,28 @@ import re
 from binascii import crc_hqx
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.errors import BackendUnavailable, ConfigurationError, LockError, OutcomeUnknown
-from holdfast.wire import refusals, verbs
+from holdfast.errors import BackendMisbehaved, BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.wire import verbs
 from holdfast.wire.confirming import is_confirmation
 from holdfast.wire.resp import Refusal, Reply, packed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
+
+    from holdfast.wire.cluster.maps import SlotMap
 
 SLOTS = 16384
 
 ASKING = packed(b"ASKING")
-SLOT_MAP = packed(b"CLUSTER", b"SLOTS")
 
 PASSING = frozenset({"CLUSTERDOWN", "TRYAGAIN", "LOADING", "MASTERDOWN", "READONLY"})
 """Refusals that pass: a failover, a slot on its way to another node, a node that starts."""
+
+OUTDATING = PASSING - {"TRYAGAIN"}
+"""Refusals that another map could explain: the node was replaced, removed, or cut off from its
+peers, and learns of that last or never. Not a slot on its way: that one is where it should be."""
 
 TOGETHER = 500
 """As many requests go to a server in one write."""
@@ -93,43 +98,6 @@ _FIRST_KEY = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SlotMap:
-    """Who serves which slot, as one node told it; corrected by what is MOVED since."""
-
-    owners: list[Address | None]
-    masters: list[Address]
-    nodes: frozenset[Address]
-    """Masters and replicas."""
-
-    def correct(self, slot: int, owner: Address) -> None:
-        """Know that the slot has moved."""
-        self.owners[slot] = owner
-        if owner not in self.masters:
-            self.masters.append(owner)
-
-
-def slot_map(reply: Sequence[Any], *, told_by: Address, remap: Remap) -> SlotMap:
-    """Read the answer to CLUSTER SLOTS."""
-    owners: list[Address | None] = [None] * SLOTS
-    nodes: set[Address] = set()
-    for first, last, master, *replicas in reply:
-        found = [_endpoint(one, told_by) for one in (master, *replicas)]
-        addresses = [None if one is None else remap(one) for one in found]
-        owners[first : last + 1] = [addresses[0]] * (last + 1 - first)
-        nodes.update(one for one in addresses if one is not None)
-    masters = sorted({owner for owner in owners if owner is not None})
-    return SlotMap(owners, masters, frozenset(nodes))
-
-
-def _endpoint(node: Sequence[Any], told_by: Address) -> Address | None:
-    host = node[0].decode() if node[0] else ""
-    if host == "?":
-        return None  # its name is asked for, and it knows none
-    # Nothing in the host's place means: the same that you asked.
-    return Address(host or told_by.host, node[1])
-
-
 # -- what becomes of a request -----------------------------------------------------------
 
 
@@ -159,7 +127,8 @@ class Errand:
     def hear(self, replies: Sequence[Reply], *, asked: Address, remap: Remap) -> bool:
         """Take the answers to what was sent: it is over, or goes on elsewhere or later.
 
-        Returns whether the node did not answer.
+        Returns whether the node is one to doubt: it did not answer, or refused as it would
+        if it no longer were the one to ask.
         """
         was_asking = ASKING in self.before
         prelude, reply = replies[: len(self.before)], replies[len(self.before)]
@@ -171,16 +140,19 @@ class Errand:
         if code == "NOSCRIPT":
             self.node = asked
             self.before = (verbs.load_for(self.request), *((ASKING,) if was_asking else ()))
-        elif code == "ASK":
-            self.node, self.before = remap(_pointed_to(reply.text, asked)), (ASKING,)
-        elif code == "MOVED":
-            self.node = remap(_pointed_to(reply.text, asked))
+        elif code in ("ASK", "MOVED"):
+            pointed = _pointed_to(reply.text, asked)
+            if pointed is None:
+                self.outcome = BackendMisbehaved(f"{asked} points nowhere: {reply.text[:80]!r}")
+                self.is_over = True
+                return True
+            self.node, self.before = remap(pointed), ((ASKING,) if code == "ASK" else ())
         elif code not in PASSING:
             self.is_over = True
             return isinstance(reply, OutcomeUnknown)
         self.hops += 1
         self.must_pause = code in PASSING or self.hops % HOPS == 0
-        return False
+        return code in OUTDATING
 
     def requests(self) -> tuple[bytes, ...]:
         """Return all that is sent for it, in this order and with nothing in between."""
@@ -204,10 +176,13 @@ class Errand:
             )
 
 
-def _pointed_to(text: str, asked: Address) -> Address:
-    # MOVED 3999 127.0.0.1:6381
-    host, _, port = text.split(" ")[2].rpartition(":")
-    return Address(host or asked.host, int(port))
+def _pointed_to(text: str, asked: Address) -> Address | None:
+    """Return where the refusal points; None if these are not the words of a cluster's node."""
+    found = _POINTER.fullmatch(text)
+    return None if found is None else Address(found[1] or asked.host, int(found[2]))
+
+
+_POINTER = re.compile(r"(?:MOVED|ASK) \d+ (.*):(\d{1,5})")
 
 
 def errands_of(requests: Iterable[bytes]) -> list[Errand]:
@@ -243,32 +218,16 @@ def batches(
     ]
 
 
-def learn(errands: Iterable[Errand], slots: SlotMap) -> None:
-    """Correct the map by what the errands have met: a slot that has moved, not one on its way."""
-    for one in errands:
-        if one.slot is not None and one.node is not None and not one.before:
-            slots.correct(one.slot, one.node)
+def learn(errands: Iterable[Errand], slots: SlotMap) -> bool:
+    """Correct the map by what the errands have met: a slot that has moved, not one on its way.
 
-
-def candidates(
-    slots: SlotMap | None, *, seeds: Iterable[Address], suspects: Collection[Address], start: float
-) -> list[Address]:
-    """Return whom to ask for the map: masters, replicas, seeds; those who failed come last.
-
-    `start` is in [0, 1): not everybody begins with the same node, which may be behind.
+    Returns whether there was such a slot. It seldom moves alone, so the map is asked for again.
     """
-    masters = [] if slots is None else slots.masters
-    first = int(start * len(masters))
-    rest = () if slots is None else sorted(slots.nodes)
-    found = dict.fromkeys((*masters[first:], *masters[:first], *rest, *seeds))
-    return sorted(found, key=lambda one: one in suspects)
-
-
-def not_a_map(refusal: Refusal, *, where: str) -> LockError:
-    """Return the error when a node does not tell the map."""
-    if "cluster support disabled" in refusal.text:
-        return ConfigurationError(f"{where} is not a cluster; use redis://")
-    return refusals.refused(refusal, where=where)
+    moved = [one for one in errands if one.node is not None and not one.before]
+    for one in moved:
+        if one.slot is not None:
+            slots.correct(one.slot, one.node)  # type: ignore[arg-type]
+    return bool(moved)
 
 
 def attempt_until(*, now: float, deadline: float) -> float:

@@ -71,3 +71,17 @@ def test_it_is_an_error_of_ours_if_a_sentinel_says_it(refusal, talker, gibberish
     error = refusal(f"redis+sentinel://127.0.0.1:{port}/mymaster")
 
     assert "a Sentinel of redis+sentinel://" in str(error) or "no Sentinel" in str(error)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"+OK\r\n", b":1\r\n", b"_\r\n", b"*1\r\n:1\r\n", b"*1\r\n*3\r\n:0\r\n:9\r\n:5\r\n"],
+    ids=repr,
+)
+def test_it_is_an_error_of_ours_if_a_node_tells_it_for_the_map_of_slots(refusal, talker, answer):
+    """Well-formed, and no map: neither asked for again and again nor let out as it is."""
+    port = talker(answer=well_until(b"CLUSTER", answer)).port
+
+    error = refusal(f"redis+cluster://127.0.0.1:{port}")
+
+    assert "does not answer CLUSTER SLOTS as a node does" in str(error)

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from divided_cluster import DividedCluster, shared_divided_cluster
 from redis_servers import RedisServer
 from redis_topologies import ClusterServers, Sentinels, shared_cluster, shared_sentinels
 
@@ -149,5 +150,13 @@ def own_sentinels() -> Iterator[Sentinels]:
 @pytest.fixture
 def cluster() -> ClusterServers:
     found = shared_cluster()
+    found.heal()
+    return found
+
+
+@pytest.fixture
+def divided() -> DividedCluster:
+    """Give a cluster whose nodes can be cut off from each other."""
+    found = shared_divided_cluster()
     found.heal()
     return found

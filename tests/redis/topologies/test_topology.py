@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.errors import BackendUnavailable, ConfigurationError, OutcomeUnknown
+from holdfast.errors import (
+    BackendMisbehaved,
+    BackendUnavailable,
+    ConfigurationError,
+    OutcomeUnknown,
+)
 from holdfast.wire import verbs
+from holdfast.wire.cluster.maps import SlotMap
 from holdfast.wire.resp import Refusal, packed
 from holdfast.wire.topology import (
     ASKING,
     HOPS,
     Address,
     Errand,
-    SlotMap,
     by_node,
-    candidates,
     learn,
-    slot_map,
     slot_of,
     slot_of_key,
 )
@@ -56,21 +59,6 @@ def test_a_request_without_a_key_has_no_slot(request_):
     assert slot_of(request_) is None
 
 
-def test_a_map_is_read_as_the_nodes_tell_it():
-    """No host means the host that was asked, and a question mark means nobody."""
-    reply = [
-        [0, 99, [b"a", 1, b"id"], [b"c", 3, b"id"]],
-        [100, 199, [None, 2, b"id"]],
-        [200, 299, [b"?", 4, b"id"]],
-    ]
-
-    slots = slot_map(reply, told_by=Address("b", 9), remap=same)
-
-    assert [slots.owners[i] for i in (0, 99, 100, 200, 300)] == [A, A, B, None, None]
-    assert slots.masters == [A, B]
-    assert slots.nodes == {A, B, C}
-
-
 def heard(text: str, *, before: tuple[bytes, ...] = ()) -> Errand:
     errand = Errand.for_request(REQUEST)
     errand.before = before
@@ -82,7 +70,7 @@ def test_what_has_moved_is_followed_and_remembered():
     slots = SlotMap([A] * 16384, [A], frozenset({A}))
     errand = heard(f"MOVED {SLOT} b:2")
 
-    learn([errand], slots)
+    assert learn([errand], slots)
 
     assert (errand.node, errand.before, errand.must_pause) == (B, (), False)
     assert slots.owners[SLOT] == B
@@ -94,7 +82,7 @@ def test_what_is_on_its_way_is_asked_there_and_not_remembered():
     slots = SlotMap([A] * 16384, [A], frozenset({A}))
     errand = heard(f"ASK {SLOT} b:2")
 
-    learn([errand], slots)
+    assert not learn([errand], slots)
 
     assert (errand.node, errand.before, errand.must_pause) == (B, (ASKING,), False)
     assert slots.owners[SLOT] == A
@@ -123,6 +111,27 @@ def test_a_script_that_may_not_be_loaded_is_the_answer():
 
     assert errand.is_over
     assert errand.outcome == Refusal("NOPERM script|load")
+
+
+@pytest.mark.parametrize(
+    "text", ["MOVED", "MOVED 1", "MOVED 1 nowhere", "ASK x a:1", "MOVED 1 a:x"]
+)
+def test_a_pointer_that_points_nowhere_is_the_end(text):
+    errand = heard(text)
+
+    assert errand.is_over
+    assert isinstance(errand.outcome, BackendMisbehaved)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_doubted"),
+    [("CLUSTERDOWN", True), ("LOADING", True), ("READONLY", True), ("TRYAGAIN", False)],
+)
+def test_who_refuses_as_if_replaced_is_doubted(code, is_doubted):
+    """A slot on its way is where it should be."""
+    errand = Errand.for_request(REQUEST)
+
+    assert errand.hear([Refusal(f"{code} for now")], asked=A, remap=same) is is_doubted
 
 
 @pytest.mark.parametrize("code", ["CLUSTERDOWN", "TRYAGAIN", "LOADING", "READONLY"])
@@ -161,11 +170,3 @@ def test_what_was_not_sent_is_tried_again_unless_it_never_could():
 
     assert (outage.is_over, outage.must_pause) == (False, True)
     assert mistake.is_over
-
-
-def test_those_who_failed_are_asked_last():
-    slots = SlotMap([A] * 16384, [A, B], frozenset({A, B, C}))
-
-    found = candidates(slots, seeds=[Address("seed", 1)], suspects={A}, start=0.9)
-
-    assert found == [B, C, Address("seed", 1), A]

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.core.backoff import delay
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.wire.aio import Link, Wire
+from holdfast.wire.cluster import listening
+from holdfast.wire.cluster.maps import SLOT_MAP, Poll, SlotMap, candidates, read_map
 from holdfast.wire.ears.aio import Ear
-from holdfast.wire.resp import Refusal, Reply, packed
+from holdfast.wire.resp import Refusal, Reply
 from holdfast.wire.topology import (
     FIRST_PAUSE,
     FRESH,
     LONGEST_PAUSE,
-    SLOT_MAP,
     Address,
     Errand,
-    SlotMap,
     attempt_until,
     batches,
     by_node,
-    candidates,
     errands_of,
-    is_passing,
     learn,
-    not_a_map,
-    slot_map,
 )
 
 if TYPE_CHECKING:
@@ -60,15 +56,17 @@ class Cluster:
         self._looking: asyncio.Task[SlotMap] | None = None
         self._is_doubtful = True
         self._suspects: set[Address] = set()
+        self._listening_at: Address | None = None
 
     # -- asking ------------------------------------------------------------------------
 
     async def ask(self, request: bytes, *, deadline: float) -> Reply:
         """Return the reply to one command; see Wire."""
         errand = Errand.for_request(request)
-        if not self._is_doubtful and self._slots is not None and errand.slot is not None:
+        slots = self._slots
+        if not self._is_doubtful and slots is not None and errand.slot is not None:
             # The usual case: the map is right, and one command is all there is to send.
-            node = self._slots.owners[errand.slot]
+            node = slots.owners[errand.slot]
             if node is not None:
                 try:
                     reply = await self._wire(node).ask(request, deadline=deadline)
@@ -80,7 +78,8 @@ class Cluster:
                 else:
                     if reply.__class__ is not Refusal:
                         return reply
-                    errand.hear([reply], asked=node, remap=self._place.remap)
+                    self._hear(errand, [reply], node)
+                    self._learn([errand], slots)
         if not errand.is_over:
             await self._run([errand], deadline)
         if isinstance(errand.outcome, LockError):
@@ -110,14 +109,14 @@ class Cluster:
         attempt = 0
         while True:
             try:
-                slots = await self._map(deadline)
+                slots = await self._map_for(errands, deadline)
             except LockError as error:
                 for one in errands:
                     one.fail(error)
             else:
                 for node, some in batches(errands, slots):
                     await self._send(node, some, deadline)
-                learn(errands, slots)
+                self._learn(errands, slots)
             errands = [one for one in errands if not one.is_over]
             if not errands:
                 return
@@ -145,8 +144,17 @@ class Cluster:
         for one in errands:
             size = len(one.requests())
             own, replies = replies[:size], replies[size:]
-            if one.hear(own, asked=node, remap=self._place.remap):
-                self._suspect(node)
+            self._hear(one, own, node)
+
+    def _hear(self, errand: Errand, replies: list[Reply], node: Address) -> None:
+        if errand.hear(replies, asked=node, remap=self._place.remap):
+            self._suspect(node)
+        else:
+            self._suspects.discard(node)
+
+    def _learn(self, errands: list[Errand], slots: SlotMap) -> None:
+        if learn(errands, slots):
+            self._is_doubtful = True
 
     def _suspect(self, node: Address | None) -> None:
         self._is_doubtful = True
@@ -181,6 +189,12 @@ class Cluster:
         except LockError:
             return self._slots  # those who need it will hear what is wrong
 
+    async def _map_for(self, errands: list[Errand], deadline: float) -> SlotMap:
+        # Who was pointed to a node goes there at once, whatever else may have moved.
+        if self._slots is not None and all(one.node is not None for one in errands):
+            return self._slots
+        return await self._map(deadline)
+
     async def _map(self, deadline: float) -> SlotMap:
         """Return the map, asked for anew if a node did not answer since."""
         now = self._clock.now()
@@ -205,28 +219,29 @@ class Cluster:
             task.exception()  # whoever waited for it has heard it
 
     async def _look(self, deadline: float) -> SlotMap:
-        failure: LockError = BackendUnavailable(f"{self.where} names no node")
-        for node in self._candidates():
-            try:
-                until = attempt_until(now=self._clock.now(), deadline=deadline)
-                reply = await self._wire(node).ask(SLOT_MAP, deadline=until)
-            except (BackendUnavailable, OutcomeUnknown) as error:
-                failure = error
-                continue
-            if isinstance(reply, Refusal):
-                failure = not_a_map(reply, where=self.where)
-                if is_passing(reply):
-                    continue
-                raise failure
-            self._looked_at = self._clock.now()
-            self._is_doubtful = False
-            self._suspects.clear()
-            self._slots = slot_map(reply, told_by=node, remap=self._place.remap)
-            await self._forget_strangers(self._slots)
-            return self._slots
-        if isinstance(failure, OutcomeUnknown):
-            raise BackendUnavailable(f"{self.where}: no node tells the map") from failure
-        raise failure
+        poll = Poll(
+            self._slots,
+            seeds=self._place.addresses,
+            suspects=self._suspects,
+            start=self._clock.jitter(),
+        )
+        while (node := poll.next(now := self._clock.now())) is not None:
+            told = await self._told_by(node, poll.until(now=now, deadline=deadline))
+            poll.hear(node, told, now=self._clock.now())
+        slots = poll.elected(where=self.where)
+        self._looked_at = self._clock.now()
+        self._is_doubtful = False
+        self._suspects = poll.doubted(slots)
+        self._slots = slots
+        await self._forget_strangers(slots)
+        return slots
+
+    async def _told_by(self, node: Address, until: float) -> SlotMap | LockError:
+        try:
+            reply = await self._wire(node).ask(SLOT_MAP, deadline=until)
+        except LockError as error:
+            return error
+        return read_map(reply, told_by=node, remap=self._place.remap, where=self.where)
 
     def _candidates(self) -> list[Address]:
         jitter = self._clock.jitter()
@@ -244,17 +259,23 @@ class Cluster:
         self, channel: bytes, hear: Callable[[bytes], None], *, deadline: float
     ) -> Ear:
         """Return an ear on the channel at any node: messages reach them all."""
+        if self._listening_at is not None:
+            # Who asks for another ear has lost the last one: that node is not the first to try.
+            self._suspect(self._listening_at)
         await self._map(deadline)
         failure: LockError | None = None
         for node in self._candidates():
             until = attempt_until(now=self._clock.now(), deadline=deadline)
             try:
-                return await self._wire(node).subscribe(
+                ear = await self._wire(node).subscribe(
                     channel, hear, deadline=until, kind=ClusterEar
                 )
             except (BackendUnavailable, OutcomeUnknown) as error:
                 self._suspect(node)
                 failure = error
+                continue
+            self._listening_at = node
+            return cast("ClusterEar", ear).asking(channel)
         raise failure or BackendUnavailable(f"{self.where} names no node")
 
     # -- closing -----------------------------------------------------------------------
@@ -274,31 +295,38 @@ class Cluster:
         self._looking = None
 
 
-PING_EVERY = 1.0
-PING_PATIENCE = 2.0
-
-
 class ClusterEar(Ear):
-    """Hears one channel, and notices when the node falls silent.
+    """Hears one channel, and notices when the node falls silent or leaves the cluster.
 
     The node may serve none of our names: then no request of ours would notice it.
     """
 
     def __init__(self, link: Link, channel: bytes, *, clock: Clock) -> None:
         super().__init__(link, channel, clock=clock)
-        self._asked_at = -PING_EVERY
+        self._asked_at = -listening.ASK_EVERY
+        self._question = b""
+        self._is_deaf = False
+
+    def asking(self, channel: bytes) -> ClusterEar:
+        """Know what to ask the node, now and then."""
+        self._question = listening.question(channel)
+        return self
 
     async def listen(self, *, until: float) -> bool:
-        """Return then, or when kicked; false once the node is gone."""
+        """Return then, or when kicked; false once the node is gone, or deaf."""
         now = asyncio.get_running_loop().time()
-        if self._link.is_open and now - self._asked_at >= PING_EVERY:
+        if self._is_deaf:
+            return False
+        if self._link.is_open and now - self._asked_at >= listening.ASK_EVERY:
             self._asked_at = now
             # Unanswered in time, it breaks the link.
-            reply = self._link.send(packed(b"PING"), deadline=now + PING_PATIENCE)
-            reply.add_done_callback(_heard)
-        return await super().listen(until=until)
+            reply = self._link.send(self._question, deadline=now + listening.PATIENCE)
+            reply.add_done_callback(self._answered)
+        return await super().listen(until=until) and not self._is_deaf
 
-
-def _heard(reply: asyncio.Future[Reply]) -> None:
-    if not reply.cancelled():
-        reply.exception()  # nobody waits for it
+    def _answered(self, reply: asyncio.Future[Reply]) -> None:
+        # A lost one is nobody's: the link tells of it.
+        if not reply.cancelled() and reply.exception() is None:
+            self._is_deaf = listening.is_deaf(reply.result())
+            if self._is_deaf:
+                self.kick()

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.core.backoff import delay
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.wire.cluster import listening
+from holdfast.wire.cluster.maps import SLOT_MAP, Poll, SlotMap, candidates, read_map
 from holdfast.wire.ears.threads import Ear
-from holdfast.wire.resp import Refusal, Reply, packed
+from holdfast.wire.resp import Refusal, Reply
+from holdfast.wire.side_by_side import side_by_side
 from holdfast.wire.threads import Link, Wire
 from holdfast.wire.topology import (
     FIRST_PAUSE,
     FRESH,
     LONGEST_PAUSE,
-    SLOT_MAP,
     Address,
     Errand,
-    SlotMap,
     attempt_until,
     batches,
     by_node,
-    candidates,
     errands_of,
-    is_passing,
     learn,
-    not_a_map,
-    slot_map,
 )
 
 if TYPE_CHECKING:
@@ -61,15 +59,17 @@ class Cluster:
         self._looking = threading.Lock()
         self._is_doubtful = True
         self._suspects: set[Address] = set()
+        self._listening_at: Address | None = None
 
     # -- asking ------------------------------------------------------------------------
 
     def ask(self, request: bytes, *, deadline: float) -> Reply:
         """Return the reply to one command; see Wire."""
         errand = Errand.for_request(request)
-        if not self._is_doubtful and self._slots is not None and errand.slot is not None:
+        slots = self._slots
+        if not self._is_doubtful and slots is not None and errand.slot is not None:
             # The usual case: the map is right, and one command is all there is to send.
-            node = self._slots.owners[errand.slot]
+            node = slots.owners[errand.slot]
             if node is not None:
                 try:
                     reply = self._wire(node).ask(request, deadline=deadline)
@@ -81,7 +81,8 @@ class Cluster:
                 else:
                     if reply.__class__ is not Refusal:
                         return reply
-                    errand.hear([reply], asked=node, remap=self._place.remap)
+                    self._hear(errand, [reply], node)
+                    self._learn([errand], slots)
         if not errand.is_over:
             self._run([errand], deadline)
         if isinstance(errand.outcome, LockError):
@@ -93,19 +94,9 @@ class Cluster:
 
         No node waits for another's answers. An error stands in place of a missing one.
         """
-        if not requests:
-            return []
         errands = errands_of(requests)
-        first, *others = by_node(errands, self._known_map(deadline)).values()
-        threads = [
-            threading.Thread(target=self._run, args=(group, deadline), daemon=True)
-            for group in others
-        ]
-        for thread in threads:
-            thread.start()
-        self._run(first, deadline)
-        for thread in threads:
-            thread.join()
+        groups = by_node(errands, self._known_map(deadline))
+        side_by_side([partial(self._run, group, deadline) for group in groups.values()])
         return [outcome for one in errands for outcome in one.outcomes()]
 
     def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
@@ -121,14 +112,14 @@ class Cluster:
         attempt = 0
         while True:
             try:
-                slots = self._map(deadline)
+                slots = self._map_for(errands, deadline)
             except LockError as error:
                 for one in errands:
                     one.fail(error)
             else:
                 for node, some in batches(errands, slots):
                     self._send(node, some, deadline)
-                learn(errands, slots)
+                self._learn(errands, slots)
             errands = [one for one in errands if not one.is_over]
             if not errands:
                 return
@@ -156,8 +147,17 @@ class Cluster:
         for one in errands:
             size = len(one.requests())
             own, replies = replies[:size], replies[size:]
-            if one.hear(own, asked=node, remap=self._place.remap):
-                self._suspect(node)
+            self._hear(one, own, node)
+
+    def _hear(self, errand: Errand, replies: list[Reply], node: Address) -> None:
+        if errand.hear(replies, asked=node, remap=self._place.remap):
+            self._suspect(node)
+        else:
+            self._suspects.discard(node)
+
+    def _learn(self, errands: list[Errand], slots: SlotMap) -> None:
+        if learn(errands, slots):
+            self._is_doubtful = True
 
     def _suspect(self, node: Address | None) -> None:
         self._is_doubtful = True
@@ -194,6 +194,12 @@ class Cluster:
         except LockError:
             return self._slots  # those who need it will hear what is wrong
 
+    def _map_for(self, errands: list[Errand], deadline: float) -> SlotMap:
+        # Who was pointed to a node goes there at once, whatever else may have moved.
+        if self._slots is not None and all(one.node is not None for one in errands):
+            return self._slots
+        return self._map(deadline)
+
     def _map(self, deadline: float) -> SlotMap:
         """Return the map, asked for anew if a node did not answer since."""
         if self._slots is not None and not self._needs_map():
@@ -210,28 +216,29 @@ class Cluster:
         return self._is_doubtful and self._clock.now() - self._looked_at >= FRESH
 
     def _look(self, deadline: float) -> SlotMap:
-        failure: LockError = BackendUnavailable(f"{self.where} names no node")
-        for node in self._candidates():
-            try:
-                until = attempt_until(now=self._clock.now(), deadline=deadline)
-                reply = self._wire(node).ask(SLOT_MAP, deadline=until)
-            except (BackendUnavailable, OutcomeUnknown) as error:
-                failure = error
-                continue
-            if isinstance(reply, Refusal):
-                failure = not_a_map(reply, where=self.where)
-                if is_passing(reply):
-                    continue
-                raise failure
-            self._looked_at = self._clock.now()
-            self._is_doubtful = False
-            self._suspects.clear()
-            self._slots = slot_map(reply, told_by=node, remap=self._place.remap)
-            self._forget_strangers(self._slots)
-            return self._slots
-        if isinstance(failure, OutcomeUnknown):
-            raise BackendUnavailable(f"{self.where}: no node tells the map") from failure
-        raise failure
+        poll = Poll(
+            self._slots,
+            seeds=self._place.addresses,
+            suspects=self._suspects,
+            start=self._clock.jitter(),
+        )
+        while (node := poll.next(now := self._clock.now())) is not None:
+            told = self._told_by(node, poll.until(now=now, deadline=deadline))
+            poll.hear(node, told, now=self._clock.now())
+        slots = poll.elected(where=self.where)
+        self._looked_at = self._clock.now()
+        self._is_doubtful = False
+        self._suspects = poll.doubted(slots)
+        self._slots = slots
+        self._forget_strangers(slots)
+        return slots
+
+    def _told_by(self, node: Address, until: float) -> SlotMap | LockError:
+        try:
+            reply = self._wire(node).ask(SLOT_MAP, deadline=until)
+        except LockError as error:
+            return error
+        return read_map(reply, told_by=node, remap=self._place.remap, where=self.where)
 
     def _candidates(self) -> list[Address]:
         jitter = self._clock.jitter()
@@ -247,15 +254,21 @@ class Cluster:
 
     def subscribe(self, channel: bytes, hear: Callable[[bytes], None], *, deadline: float) -> Ear:
         """Return an ear on the channel at any node: messages reach them all."""
+        if self._listening_at is not None:
+            # Who asks for another ear has lost the last one: that node is not the first to try.
+            self._suspect(self._listening_at)
         self._map(deadline)
         failure: LockError | None = None
         for node in self._candidates():
             until = attempt_until(now=self._clock.now(), deadline=deadline)
             try:
-                return self._wire(node).subscribe(channel, hear, deadline=until, kind=ClusterEar)
+                ear = self._wire(node).subscribe(channel, hear, deadline=until, kind=ClusterEar)
             except (BackendUnavailable, OutcomeUnknown) as error:
                 self._suspect(node)
                 failure = error
+                continue
+            self._listening_at = node
+            return cast("ClusterEar", ear).asking(channel)
         raise failure or BackendUnavailable(f"{self.where} names no node")
 
     # -- closing -----------------------------------------------------------------------
@@ -272,12 +285,8 @@ class Cluster:
         self._looking = threading.Lock()
 
 
-PING_EVERY = 1.0
-PING_PATIENCE = 2.0
-
-
 class ClusterEar(Ear):
-    """Hears one channel, and notices when the node falls silent.
+    """Hears one channel, and notices when the node falls silent or leaves the cluster.
 
     The node may serve none of our names: then no request of ours would notice it.
     """
@@ -286,22 +295,39 @@ class ClusterEar(Ear):
         super().__init__(link, hear, clock=clock)
         self._heard_at = clock.now()
         self._asked_at = self._heard_at
+        self._question = b""
+        self._is_deaf = False
+
+    def asking(self, channel: bytes) -> ClusterEar:
+        """Know what to ask the node, now and then."""
+        self._question = listening.question(channel)
+        return self
 
     def listen(self, *, until: float) -> bool:
-        """Tell of what is heard until then, or until kicked; false once the node is gone."""
+        """Tell of what is heard until then, or until kicked; false once the node is gone, or deaf.
+
+        A kick is how a guest that read the answer makes that known.
+        """
         now = self._clock.now()
+        if self._is_deaf:
+            return False
         if self._asked_at > self._heard_at:
-            if now - self._asked_at > PING_PATIENCE:
+            if now - self._asked_at > listening.PATIENCE:
                 return False
-        elif now - self._heard_at >= PING_EVERY:
+        elif now - self._heard_at >= listening.ASK_EVERY:
             self._asked_at = now
             try:
                 with self._using:  # a guest may be reading it, and TLS bears one at a time
-                    self._link.send(packed(b"PING"), deadline=now + PING_PATIENCE)
+                    self._link.send(self._question, deadline=now + listening.PATIENCE)
             except OSError:
                 return False
-        return super().listen(until=until)
+        return super().listen(until=until) and not self._is_deaf
 
     def _read(self) -> None:
         super()._read()
         self._heard_at = self._clock.now()
+
+    def _answered(self, reply: Reply) -> None:
+        self._is_deaf = listening.is_deaf(reply)
+        if self._is_deaf:
+            self.kick()

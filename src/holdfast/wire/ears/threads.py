@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from holdfast.runtime.clock import Clock
     from holdfast.runtime.threads import Event
+    from holdfast.wire.resp import Reply
     from holdfast.wire.threads import Link
 
 
@@ -134,9 +135,14 @@ class Ear:
         link = self._link
         push = link.receive(deadline=self._clock.now() + 1.0)
         while push is not MORE:
-            if isinstance(push, Push) and push.items[0] == b"message":
+            if not isinstance(push, Push):
+                self._answered(push)
+            elif push.items[0] == b"message":
                 self._hear(push.items[2])
             push = link.buffered()
+
+    def _answered(self, reply: Reply) -> None:
+        """Do nothing: nobody asked."""
 
     def shut(self) -> None:
         """Let `listen` find the link broken."""
