@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from redis import Redis
@@ -27,6 +28,7 @@ from holdfast.wire.sentinel.answers import (
     not_master,
     promoted,
 )
+from holdfast.wire.side_by_side import side_by_side
 from holdfast.wire.threads import Link, Wire
 from holdfast.wire.topology import Address, attempt_until, is_passing
 
@@ -211,7 +213,8 @@ class SentinelWire(Wire):
         # All of them: the failover is news to those who took no part in it, for some seconds.
         now = self._clock.now()
         asked = [one for one in self._place.addresses if self._silent.get(one, 0.0) <= now]
-        answers = {one: self._said_by(one) for one in asked}
+        said = side_by_side([partial(self._said_by, one) for one in asked])
+        answers = dict(zip(asked, said, strict=True))
         now = self._clock.now()
         for sentinel, answer in answers.items():
             if isinstance(answer, BaseException):
@@ -232,9 +235,10 @@ class SentinelWire(Wire):
 
     def views(self, *, deadline: float) -> dict[Address, Answer]:
         """Return what each Sentinel says, for a diagnosis."""
+        patience = max(0.05, (deadline - self._clock.now()) / 2)
         sentinels = self._place.addresses
-        patience = max(0.05, (deadline - self._clock.now()) / (len(sentinels) + 1))
-        return {one: self._masters_known_to(one, patience) for one in sentinels}
+        found = side_by_side([partial(self._masters_known_to, one, patience) for one in sentinels])
+        return dict(zip(sentinels, found, strict=True))
 
     @property
     def service(self) -> str:
