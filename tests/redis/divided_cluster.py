@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -199,6 +200,19 @@ class DividedCluster(ClusterServers):
                 masters = [each for each in others if self.ask(each, "ROLE")[0] == "master"]
                 self._follow(one, masters[0])
         super().heal()
+
+    def move_something(self) -> None:
+        """Let a slot that is in use change its node, if there is one."""
+        masters = [one for one in self.servers if self._is_master_of_some(one)]
+        source, target = random.sample(masters, 2)
+        key = self.ask(source, "RANDOMKEY")
+        if key is not None:
+            slot = self.ask(source, "CLUSTER", "KEYSLOT", key)
+            with self.moving(slot, source, target):
+                pass
+
+    def _is_master_of_some(self, node: RedisServer) -> bool:
+        return self.ask(node, "ROLE")[0] == "master" and not self._is_down(node)
 
     def stop(self) -> None:
         """End all of them."""
