@@ -176,7 +176,7 @@ class RedisBackend(Backend):
         """See the protocol."""
         if not self._wire.is_sharded:
             return ""
-        [server] = self._wire.parts([verbs.inspect(self._keys.of(name), b"0")])
+        [server] = self._wire.parts([verbs.inspect(self._keys.of(name), verbs.Cursor())])
         return server
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
