@@ -78,10 +78,10 @@ def test_it_is_an_error_of_ours_if_a_sentinel_says_it(refusal, talker, gibberish
     [b"+OK\r\n", b":1\r\n", b"_\r\n", b"*1\r\n:1\r\n", b"*1\r\n*3\r\n:0\r\n:9\r\n:5\r\n"],
     ids=repr,
 )
-def test_it_is_an_error_of_ours_if_a_node_tells_it_for_the_map_of_slots(refusal, talker, answer):
-    """Well-formed, and no map: neither asked for again and again nor let out as it is."""
+def test_it_is_an_error_of_ours_if_a_node_tells_it_for_the_map_of_slots(flavour, talker, answer):
+    """Well-formed, and no map."""
     port = talker(answer=well_until(b"CLUSTER", answer)).port
+    wire = flavour.locks(f"redis+cluster://127.0.0.1:{port}")._client.backend._wire
 
-    error = refusal(f"redis+cluster://127.0.0.1:{port}")
-
-    assert "does not answer CLUSTER SLOTS as a node does" in str(error)
+    with pytest.raises(LockError, match="does not answer CLUSTER SLOTS as a node does"):
+        flavour.call(wire.masters, deadline=flavour.clock.now() + 5)
