@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-SUITES = ("embedded", "redis", "zookeeper")
+SUITES = ("embedded", "redis", "waiting", "zookeeper")
 
 
 def main() -> None:

@@ -1,0 +1,61 @@
+"""Waiting processes that are killed together: how long the living one behind them waits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import holdfast
+
+if TYPE_CHECKING:
+    from bench.reporting import Report
+
+DEAD = (1, 8, 32)
+
+WAITER = """
+import sys
+import holdfast
+holdfast.Locks(sys.argv[1]).lock(sys.argv[2]).acquire()
+"""
+
+
+def tell(report: Report, store: str, url: str) -> None:
+    """Add the table."""
+    rows = [[str(count), f"{handed_over_past(url, count):.2f}"] for count in DEAD]
+    report.table(f"{store}: killed while they waited in front", ["processes", "s"], rows)
+
+
+def handed_over_past(url: str, count: int) -> float:
+    """Return the seconds from the release to the hold of the one behind the dead."""
+    name = f"dead-{count}"
+    with holdfast.Locks(url) as host, holdfast.Locks(url) as living:
+        lease = host.lock(name).acquire()
+        waiters = [
+            subprocess.Popen([sys.executable, "-c", WAITER, url, name]) for _ in range(count)
+        ]
+        _until_so_many_wait(host, name, count)
+        taken: list[float] = []
+
+        def wait() -> None:
+            with living.lock(name):
+                taken.append(time.perf_counter())
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        _until_so_many_wait(host, name, count + 1)
+        for one in waiters:
+            one.kill()
+        for one in waiters:
+            one.wait()
+        released = time.perf_counter()
+        lease.release()
+        thread.join()
+    return taken[0] - released
+
+
+def _until_so_many_wait(locks: holdfast.Locks, name: str, count: int) -> None:
+    while len(locks.inspect(name).line) < count:
+        time.sleep(0.02)

@@ -1,0 +1,222 @@
+"""Many who wait: what a hand-over takes among them, and what waiting costs.
+
+A run is a process of its own with one event loop, `python -m bench.waiting URL WAITERS CLIENTS
+NAMES`, and prints its facts as JSON. All wait for one name, or each for a name of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass
+
+import holdfast
+from bench import dead_waiters, redis_server
+from bench.measuring import machine
+from bench.reporting import Report
+
+WAITERS = (1, 100, 1000, 5000)
+CLIENTS = 50
+TURNS = 300
+HOLD = 0.002
+QUIET = 6.0
+"""So long nobody gets anything, and waiting is all that happens."""
+
+BESIDE = 100
+BESIDE_TTL = 3.0
+"""As many leases are held beside the waiting, for names that nobody else wants."""
+
+TICK = 0.005
+AT_ONCE = 50
+"""As many tasks begin or end in one turn of the loop: more would be a stall of our own making."""
+
+
+@contextmanager
+def redis_store() -> Iterator[str]:
+    """Give the URL of a fresh Redis server."""
+    with redis_server.running() as port:
+        yield f"redis://127.0.0.1:{port}"
+
+
+STORES: dict[str, Callable[[], AbstractContextManager[str]]] = {"Redis": redis_store}
+"""How each store is opened; a URL is all that the workload needs to know."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one run has shown; seconds, and parts of one core."""
+
+    median: float
+    p99: float
+    stall: float
+    cpu: float
+    lost: int
+
+    def cells(self) -> list[str]:
+        """Return the figures as they stand in a table."""
+        times = (self.median, self.p99, self.stall)
+        return [*(f"{one * 1e3:.1f}" for one in times), f"{self.cpu * 100:.1f}", str(self.lost)]
+
+
+def main() -> Report:
+    report = Report("waiting", "Many waiters, measured")
+    report.say(
+        f"{machine()}. The clients are in one process, on one event loop; hand-over is from one's "
+        f"giving back to the next one's having it, {TURNS} times. The longest stall of the loop is "
+        f"over the hand-overs and {QUIET:g} s of nothing but waiting before them; the processor is "
+        f"what the clients take in those seconds. Beside it they hold {BESIDE} leases of "
+        f"{BESIDE_TTL:g} s. `python -m bench waiting` repeats it."
+    )
+    for store, opened in STORES.items():
+        many_waiters(report, store, opened)
+        with opened() as url:
+            dead_waiters.tell(report, store, url)
+    return report
+
+
+def many_waiters(
+    report: Report, store: str, opened: Callable[[], AbstractContextManager[str]]
+) -> None:
+    """From 1 to 5,000 waiters of one client and of many, on one name and on as many."""
+    rows = []
+    for waiters in WAITERS:
+        for clients in sorted({1, min(waiters, CLIENTS)}):
+            for names in sorted({1, waiters}):
+                with opened() as url:
+                    facts = run(url, waiters=waiters, clients=clients, names=names)
+                rows.append([f"{waiters:,}", str(clients), f"{names:,}", *facts.cells()])
+    head = ["waiters", "clients", "names", "median ms", "p99 ms", "stall ms", "core %", "lost"]
+    report.table(store, head, rows)
+
+
+def run(url: str, *, waiters: int, clients: int, names: int) -> Facts:
+    """Run the workload in a process of its own."""
+    words = [url, str(waiters), str(clients), str(names)]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.waiting", *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+    return Facts(**json.loads(done.stdout))
+
+
+# -- the workload --------------------------------------------------------------------------
+
+
+class Game:
+    """Who plays for which name; the host holds all of them at first."""
+
+    def __init__(self, url: str, *, clients: int, names: int) -> None:
+        self.lost = 0
+        self.gaps: list[float] = []
+        self.enough = asyncio.Event()
+        # With time to look at 5,000 who wait, while they all arrive.
+        self.host = holdfast.AsyncLocks(url, ttl=60, on_event=self._hear, request_timeout=20)
+        self.clients = [
+            holdfast.AsyncLocks(url, ttl=60, on_event=self._hear) for _ in range(clients)
+        ]
+        self.names = [f"door-{number}" for number in range(names)]
+        self.let_go: dict[str, float] = {}
+
+    def _hear(self, event: holdfast.Event) -> None:
+        self.lost += isinstance(event, holdfast.Lost)
+
+    def taken(self, name: str) -> None:
+        """Time a hand-over."""
+        self.gaps.append(time.perf_counter() - self.let_go[name])
+        if len(self.gaps) >= TURNS:
+            self.enough.set()
+
+    async def wait(self, number: int) -> None:
+        """Want a name, hold it for a moment, and want it again."""
+        name = self.names[number % len(self.names)]
+        lock = self.clients[number % len(self.clients)].lock(name)
+        while True:
+            async with lock:
+                self.taken(name)
+                await asyncio.sleep(HOLD)
+                self.let_go[name] = time.perf_counter()
+
+    async def give_away(self, leases: dict[str, holdfast.AsyncLease]) -> None:
+        """Give back one name after the other, and stand in line for it again."""
+        while True:
+            for name in self.names:
+                self.let_go[name] = time.perf_counter()
+                await leases[name].release()
+                leases[name] = await self.host.lock(name).acquire()
+                self.taken(name)
+                await asyncio.sleep(HOLD)
+
+    async def all_wait(self, waiters: int) -> None:
+        """Return when so many stand in line."""
+        counted = -1
+        while counted < waiters:
+            await asyncio.sleep(0.2)
+            counted = 0
+            for name in self.names:
+                counted += len((await self.host.inspect(name)).line)
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        for one in (self.host, *self.clients):
+            await one.aclose()
+
+
+async def play(url: str, *, waiters: int, clients: int, names: int) -> Facts:
+    """Let so many wait, then hand over between them."""
+    game = Game(url, clients=clients, names=names)
+    leases = {name: await game.host.lock(name).acquire() for name in game.names}
+    beside = [
+        await game.clients[n % clients].lock(f"beside-{n}", ttl=BESIDE_TTL).acquire()
+        for n in range(BESIDE)
+    ]
+    tasks = []
+    for number in range(waiters):
+        tasks.append(asyncio.create_task(game.wait(number)))
+        if number % AT_ONCE == 0:
+            await asyncio.sleep(0.001)
+    await game.all_wait(waiters)
+    stalls: list[float] = []
+    ticker = asyncio.create_task(tick(stalls))
+    started, used = time.perf_counter(), time.process_time()
+    await asyncio.sleep(QUIET)
+    cpu = (time.process_time() - used) / (time.perf_counter() - started)
+    tasks.append(asyncio.create_task(game.give_away(leases)))
+    await game.enough.wait()
+    ticker.cancel()
+    lost = game.lost + sum(not one.is_trusted for one in beside)
+    for number, task in enumerate(tasks):
+        task.cancel()
+        if number % AT_ONCE == 0:
+            await asyncio.sleep(0.001)
+    await asyncio.wait(tasks)
+    await game.close()
+    gaps = game.gaps[:TURNS]
+    p99 = statistics.quantiles(gaps, n=100)[98]
+    return Facts(statistics.median(gaps), p99, max(stalls), cpu, lost)
+
+
+async def tick(stalls: list[float]) -> None:
+    """Note by how much the loop comes late."""
+    with contextlib.suppress(asyncio.CancelledError):
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(TICK)
+            stalls.append(time.perf_counter() - began - TICK)
+
+
+if __name__ == "__main__":
+    logging.getLogger("holdfast").addHandler(logging.NullHandler())  # closing loses what is held
+    location, *counts = sys.argv[1:]
+    many, of, on = map(int, counts)
+    print(json.dumps(asdict(asyncio.run(play(location, waiters=many, clients=of, names=on)))))
