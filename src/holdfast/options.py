@@ -69,10 +69,7 @@ class LockOptions:
         if self.max_hold is not None and _seconds("max_hold", self.max_hold) <= 0:
             raise ConfigurationError(f"max_hold={self.max_hold!r}: a time above 0 s, or None")
         for option in ("min_hold", "lock_delay"):
-            if _seconds(option, getattr(self, option)) < 0:
-                raise ConfigurationError(
-                    f"{option}={getattr(self, option)!r}: 0 s or more is accepted"
-                )
+            _checked_closing(option, getattr(self, option))
         if self.on_lost is not None and not callable(self.on_lost):
             raise TypeError(f"on_lost is called with the lease: {self.on_lost!r} is not callable")
 
@@ -85,6 +82,14 @@ def checked_ttl(ttl: float, *, minimum: float = 0.0) -> float:
             f"ttl={ttl!r}: {low} and at most {LONGEST_TTL:g} s (a week) is accepted"
         )
     return ttl
+
+
+def _checked_closing(option: str, seconds: float) -> None:
+    # A store has to count to the end of it; what it cannot count it cannot end either.
+    if not 0 <= _number(option, seconds) <= LONGEST_TTL:
+        raise ConfigurationError(
+            f"{option}={seconds!r}: 0 s to {LONGEST_TTL:g} s (a week) is accepted"
+        )
 
 
 def checked_timeout(timeout: float | None) -> float | None:

@@ -14,6 +14,7 @@ from redis_servers import shared_server
 from holdfast.core.door import TOMBSTONE, WINDOW, Door
 from holdfast.errors import ConfigurationError
 from holdfast.model import ALL, Claim, Grant, Held, Renewal
+from holdfast.options import LONGEST_TTL
 from holdfast.runtime.clock import Clock
 from holdfast.scripts import redis_script
 from holdfast.wire import verbs
@@ -151,6 +152,7 @@ def test_the_scripts_have_the_times_of_the_door() -> None:
 
     assert f"WINDOW, TOMBSTONE = {WINDOW * 1e6:.0f}, {TOMBSTONE * 1e6:.0f}" in source
     assert f"STEPS, SHOWN = {verbs.PAGE}, {verbs.PAGE}" in source
+    assert f"LONGEST = {LONGEST_TTL * 1e6:.0f}" in source
 
 
 # -- the same answers -----------------------------------------------------------------------
@@ -475,6 +477,27 @@ def test_every_key_of_a_name_vanishes_by_itself(scripted: Scripted) -> None:
     lives = {what: scripted.ask("PEXPIRETIME", scripted.key(what)) for what in verbs.KEYS}
 
     assert all(moment > 0 for moment in lives.values()), lives
+
+
+@pytest.mark.parametrize("verb", ["release", "break_", "expire"])
+def test_times_beyond_all_counting_leave_no_key_without_an_end(
+    verb: str, scripted: Scripted
+) -> None:
+    """No client of ours sends them; the server must not stop in the middle of a verb."""
+    holder = claim(1, client="holder", ttl=1.0, lock_delay=1e16, min_hold=1e16)
+    scripted.arrive(holder)
+    scripted.arrive(claim(2))
+
+    if verb == "release":
+        assert scripted.release(holder, tombstone=True)
+    elif verb == "break_":
+        scripted.break_()
+    scripted.now += 2
+    scripted.arrive(claim(2))
+
+    there = [what for what in verbs.KEYS if scripted.ask("EXISTS", scripted.key(what))]
+    assert {"door", "ends", "line"} <= set(there)
+    assert all(scripted.ask("PEXPIRETIME", scripted.key(what)) > 0 for what in there)
 
 
 # -- clocks and silence ----------------------------------------------------------------------

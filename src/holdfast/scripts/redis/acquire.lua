@@ -9,7 +9,7 @@
 -- include opening.lua
 
 local known = open(1, ARGV[1])
-local ttl, party = string.match(ARGV[4], '^%d+ (%d+) %d+ %d+ (%S+) ')
+local party = string.match(ARGV[4], '^%d+ %d+ %d+ %d+ (%S+) ')
 if not known and party == '-' and is_empty() then
   return enter_solo(ARGV[1], ARGV[2], ARGV[4]) -- before the rest is even defined
 end
@@ -18,6 +18,7 @@ end
 
 known = unfold(ARGV[1]) or known
 local asking = place_of(ARGV[1], 'W 0 0 ' .. ARGV[4])
+local ttl = asking.ttl
 if known and ARGV[3] ~= '' then
   hear(asking.client, ARGV[3]) -- it speaks: not void for its silence
 end

@@ -49,8 +49,8 @@ local function place_of(claim, text)
   local standing, since, given, details, weight, ttl, delay, hold, party, client = string.match(text, RECORD)
   return {
     id = claim, standing = standing, since = tonumber(since), token = tonumber(given),
-    details = details, weight = tonumber(weight), ttl = tonumber(ttl), delay = tonumber(delay),
-    hold = tonumber(hold), party = party, client = client,
+    details = details, weight = tonumber(weight), ttl = span(ttl), delay = span(delay),
+    hold = span(hold), party = party, client = client,
   }
 end
 

@@ -10,6 +10,7 @@
 -- Times are µs of the server's clock. A number becomes text by int(): tostring() rounds.
 local FORMAT = '1'
 local DAY, HOUR = 86400000, 3600000
+local LONGEST = 604800000000 -- a week, as in options.py
 local call = redis.call
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -18,6 +19,12 @@ local asked, found, capacity, token, keep, used, arrivals, solo
 
 local function int(number)
   return string.format('%.0f', number)
+end
+
+-- Whoever asks for more gets the longest: a moment too far off to be counted would make the
+-- server refuse in the middle of a verb, and leave keys without an end.
+local function span(text)
+  return math.min(tonumber(text), LONGEST)
 end
 
 -- → the claim's record as it was found, or false
@@ -64,7 +71,7 @@ local function enter_solo(claim, size, details)
     call('UNLINK', ENDS, LINE, GONE, KIN) -- left over if the server evicted the door alone
   end
   -- Texts are made once: turning a number into one costs as much as a command.
-  local since, ends = int(now), now + string.match(details, '^%d+ (%d+) ')
+  local since, ends = int(now), now + span(string.match(details, '^%d+ (%d+) '))
   local given = token < now and since or int(token + 1)
   token = math.max(token + 1, now)
   call('HSET', DOOR, 'capacity', size, 'token', given,

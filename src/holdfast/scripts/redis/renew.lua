@@ -7,7 +7,7 @@
 -- include opening.lua
 
 local known = open(1, ARGV[1])
-local later = now + ARGV[2]
+local later = now + span(ARGV[2])
 if solo then
   local claim, ends, record = string.match(solo, '^(%S+) (%d+) (.*)$')
   if claim == ARGV[1] and tonumber(ends) > now then
