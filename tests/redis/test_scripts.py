@@ -63,7 +63,8 @@ class Scripted:
     def prepare(self, *names: str) -> None:
         for verb in names:
             # A client's silence is no matter of the door's rules, and tested by itself.
-            self.patch(verb, b"PATIENCE = 7000000", b"PATIENCE = %d" % self.patience)
+            patient = b"PATIENCE, OVERDUE = %d, %d" % (self.patience, self.patience - 4_500_000)
+            self.patch(verb, b"PATIENCE, OVERDUE = 7000000, 2500000", patient)
 
     def patch(self, verb: str, what: bytes, by: bytes) -> None:
         source = redis_script(verb).source.replace(what, by)
@@ -528,6 +529,74 @@ def test_those_who_were_not_heard_for_long_are_passed_over(scripted: Scripted) -
     scripted.release(claim(0), tombstone=False)
 
     assert isinstance(scripted.arrive(alive), Grant)
+
+
+def test_clients_that_fell_silent_together_cost_one_window(scripted: Scripted) -> None:
+    """However many there are: who lives was heard while the first one's window ran."""
+    scripted.patience = 7_000_000
+    scripted.arrive(claim(0, ttl=60.0))
+    for n in range(1, 101):
+        scripted.arrive(claim(n, client=f"dead{n}"))
+    alive = claim(101, client="alive")
+    scripted.arrive(alive)
+
+    scripted.release(claim(0), tombstone=False)
+    scripted.now += 2
+    scripted.beat("alive")
+    scripted.now += WINDOW - 2
+    while scripted.beat("alive").is_unsettled:
+        pass
+
+    assert isinstance(scripted.arrive(alive), Grant)
+
+
+def test_who_was_heard_while_the_window_of_the_dead_ran_keeps_its_place(
+    scripted: Scripted,
+) -> None:
+    """A window that ran out is held against none of those who beat meanwhile."""
+    scripted.patience = 7_000_000
+    scripted.arrive(claim(0, ttl=60.0))
+    for n, client in enumerate(("dead", "first", "second"), 1):
+        scripted.arrive(claim(n, client=client))
+    scripted.now += 1
+    scripted.release(claim(0), tombstone=False)
+    scripted.now += 0.1
+    for client in ("first", "second"):
+        scripted.beat(client)
+    scripted.now += WINDOW
+
+    scripted.beat("second")
+
+    assert isinstance(scripted.arrive(claim(2, client="first")), Grant)
+    assert scripted.arrive(claim(3, client="second")).place == 1
+
+
+def test_a_window_that_ran_out_is_forgotten_with_the_line(scripted: Scripted) -> None:
+    """What was held against those who waited then is kept no longer than they wait."""
+    scripted.patience = 7_000_000
+    scripted.arrive(claim(0, ttl=60.0))
+    scripted.arrive(claim(1, client="dead"))
+    scripted.arrive(claim(2, client="alive"))
+    scripted.release(claim(0), tombstone=False)
+    scripted.now += WINDOW
+
+    scripted.beat("alive")
+
+    assert isinstance(scripted.arrive(claim(2, client="alive")), Grant)
+    assert scripted.ask("HEXISTS", scripted.key("door"), "doubt") == 0
+
+
+def test_a_late_request_does_not_divert_the_rings_of_its_client(scripted: Scripted) -> None:
+    """It names the inbox that was open when it was sent; the one opened later stays."""
+    scripted.arrive(claim(0, client="holder"))
+    keys = scripted.keys.of(NAME)
+
+    for n, inbox in ((1, "10.new"), (2, "9.old"), (3, "")):
+        scripted.run("acquire", verbs.acquire(keys, claim(n, client="me"), inbox))
+    scripted.run("beat", verbs.beat([(keys, "me")], "9.old"))
+
+    record = scripted.ask("HGET", scripted.key("door"), "@me")
+    assert record.split()[-1] == b"10.new"
 
 
 def test_a_waiter_that_asks_by_itself_keeps_its_place_however_long_it_was_silent(

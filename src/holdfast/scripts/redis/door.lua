@@ -2,7 +2,7 @@
 -- the line, so what ends or moves up together does so at most STEPS at a time. `more` says
 -- that some is left: whoever comes next goes on with it.
 local WINDOW, TOMBSTONE = 2500000, 60000000 -- as in core/door.py
-local PATIENCE = 7000000 -- a client that waits and was not heard for so long is dead
+local PATIENCE, OVERDUE = 7000000, 2500000 -- a client that was silent for so long is dead; in doubt, sooner
 local GLANCE = 60000000
 local STEPS, SHOWN = 16, 16
 local steps, more = STEPS, false
@@ -120,6 +120,9 @@ local function save()
   outlive(math.max(token, now))
   if not somebody_waits() then
     arrivals = 0
+    if fields['doubt'] then
+      put('doubt', false)
+    end
   end
   save_fields()
   -- A key that was made now has no end yet; the others have theirs.
@@ -236,19 +239,32 @@ local function keep_client(client)
   dirty, client.is_changed, clients[client.name] = true, true, client
 end
 
+-- Inboxes are numbered as they are opened. A request that was sent before the last one was, and
+-- comes late, must not divert the client's rings to one that nobody listens to any more.
+local function number_of(inbox)
+  return tonumber(string.match(inbox, '^(%d+)%.')) or 0
+end
+
+local function listens(client, inbox)
+  client.heard = now
+  if not client.inbox or number_of(inbox) >= number_of(client.inbox) then
+    client.inbox = inbox
+  end
+  keep_client(client)
+end
+
 local function hear(name, inbox)
   local client = client_of(name)
   if client then
-    client.heard, client.inbox = now, inbox
-    keep_client(client)
+    listens(client, inbox)
   end
   return client
 end
 
 local function join(place, inbox)
   local client = client_of(place.client) or {name = place.client, epoch = now, waiting = 0}
-  client.heard, client.inbox, client.waiting = now, inbox, client.waiting + 1
-  keep_client(client)
+  client.waiting = client.waiting + 1
+  listens(client, inbox)
   if not somebody_waits() then
     arrivals, made[LINE] = 0, true
   end
@@ -294,9 +310,13 @@ local function ring(client, message)
 end
 
 -- Its window ran out unanswered: the client is dead or frozen, and so are all its claims
--- here. One by one they would stall the line for a window each, so all of them are void.
-local function turn_away(name)
-  local client = client_of(name)
+-- here. One by one they would stall the line for a window each, so all of them are void. The
+-- same goes for all clients together: who lives was heard while that window ran, because a
+-- heartbeat comes more often. So silence since then is death, and another window is not spent
+-- on each of those who died with the first. Who was only late is told, and joins again.
+local function turn_away(place)
+  put('doubt', int(math.max(tonumber(get('doubt') or 0), place.since)))
+  local client = client_of(place.client)
   if client then
     client.epoch = math.max(client.epoch + 1, now)
     keep_client(client)
@@ -306,7 +326,11 @@ end
 
 local function is_void(place)
   local client = client_of(place.client)
-  return not client or place.since ~= client.epoch or math.abs(now - client.heard) > PATIENCE
+  if not client or place.since ~= client.epoch then
+    return true
+  end
+  local silent = math.abs(now - client.heard)
+  return silent > PATIENCE or (silent >= OVERDUE and client.heard <= tonumber(get('doubt') or 0))
 end
 
 -- The ring names the token. Whoever was told of a smaller one when it last asked was admitted
@@ -381,7 +405,7 @@ local function expire()
     else
       drop(place)
       if place.standing == 'A' then
-        turn_away(place.client)
+        turn_away(place)
       end
     end
   end

@@ -1,7 +1,7 @@
 -- Reads a door: what every verb does first. The keys of a name stand together in KEYS:
 --   door  hash: format, capacity, token (the last given), keep (when the keys vanish, ms), used (the
 --         weight inside), arrivals (only while somebody waits), gone (only while there are
---         tombstones), #<claim>: its record, @<client>: the record of a client that waits,
+--         tombstones), doubt (who was not heard since then and waits is dead), #<claim>: its record, @<client>: the record of a client that waits,
 --         solo: <claim> <deadline> <record> of one who came in while nobody else was here
 --   ends  zset: who is inside, by deadline       line  zset: who waits, by arrival
 --   gone  zset: tombstones, by deadline          kin   zset: the claims of explicit owners
