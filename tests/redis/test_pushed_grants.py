@@ -306,13 +306,13 @@ def test_a_question_that_is_not_answered_leaves_the_claim_where_it_was(store: Sh
     wire.is_cut = True  # type: ignore[union-attr]
     with pytest.raises(OutcomeUnknown):
         waiter.ask()
-    is_heard_for = waiter.claim.id in inbox._waiting
+    is_heard_for = waiter.claim.id in inbox.lines.waiting
     wire.is_cut = False  # type: ignore[union-attr]
     waiter.ask()
 
     assert is_heard_for
     assert waiter.grant is not None
-    assert waiter.claim.id not in inbox._waiting
+    assert waiter.claim.id not in inbox.lines.waiting
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from redis._parsers import _AsyncRESP3Parser
 from redis.asyncio import connection as driver
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -19,6 +20,7 @@ from redis.exceptions import RedisError
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.runtime import forking
 from holdfast.wire import refusals
+from holdfast.wire.credentials import guarded
 from holdfast.wire.ears.aio import Ear
 from holdfast.wire.places import host_name_checked
 from holdfast.wire.resp import MORE, NotRedis, Parser, Push, Refusal, Reply, packed
@@ -209,7 +211,7 @@ class Wire:
     def __init__(self, *, kind: type, options: dict[str, Any], clock: Clock, where: str) -> None:
         self.where = where
         self._kind = kind
-        self._options = options
+        self._options = guarded(options, where=where)
         self._clock = clock
         self._link: Link | None = None
         self._connecting: asyncio.Task[Link] | None = None
@@ -280,15 +282,13 @@ class Wire:
                 "socket_connect_timeout": left,
                 "retry": Retry(NoBackoff(), 0),
                 "protocol": 3,
+                "parser_class": _AsyncRESP3Parser,  # as in `threads`
             }
         )
         try:
             await connection.connect()
             await connection.send_command("HELLO", 3)  # the driver has not kept its answer
             self._greeted(await connection.read_response())
-        except LockError:
-            await connection.disconnect(nowait=True)
-            raise
         except (RedisError, OSError) as error:
             await connection.disconnect(nowait=True)
             raise refusals.unreachable(error, where=self.where) from error
@@ -296,6 +296,10 @@ class Wire:
             # What the driver makes of bytes that are not the protocol's.
             await connection.disconnect(nowait=True)
             raise refusals.not_redis(where=self.where) from error
+        except BaseException:
+            # Told already, or a cancellation: in both cases nobody will use it.
+            await connection.disconnect(nowait=True)
+            raise
         # From here on the transport is ours, and the driver's object an empty shell.
         streams = connection._reader, connection._writer  # noqa: SLF001
         connection._reader = connection._writer = None  # noqa: SLF001

@@ -16,12 +16,14 @@ from _socket import socket as KernelSocket  # noqa: N812 - what `socket.socket` 
 from typing import TYPE_CHECKING, Any
 
 from redis import connection as driver
+from redis._parsers import Encoder, _RESP3Parser
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.wire import refusals
+from holdfast.wire.credentials import guarded
 from holdfast.wire.ears.threads import Ear
 from holdfast.wire.places import host_name_checked
 from holdfast.wire.resp import MORE, NotRedis, Parser, Push, Refusal, Reply, packed
@@ -149,6 +151,13 @@ class Link:
         """Let go of the socket."""
         self._sock.close()
 
+    def __del__(self) -> None:
+        # An interrupt may strike between a link's being taken and its having an owner. Then
+        # nobody has it any more, and nobody else would close it.
+        sock = getattr(self, "_sock", None)
+        if sock is not None:
+            sock.close()
+
 
 def kind_of_connection(*, tls: bool, is_socket: bool) -> type:
     """Return the driver's class."""
@@ -166,7 +175,7 @@ class Wire:
     def __init__(self, *, kind: type, options: dict[str, Any], clock: Clock, where: str) -> None:
         self.where = where
         self._kind = kind
-        self._options = options
+        self._options = guarded(options, where=where)
         self._clock = clock
         self._idle: list[Link] = []
         self._generation = 0
@@ -259,14 +268,15 @@ class Wire:
                 "socket_connect_timeout": left,
                 "retry": Retry(NoBackoff(), 0),
                 "protocol": 3,
+                **_in_python(),
             }
         )
         try:
             connection.connect()
             self._greeted(getattr(connection, "handshake_metadata", None))
-        except LockError:
-            connection.disconnect()
-            raise
+            link = Link(connection._sock, self._clock, generation)  # noqa: SLF001
+            # From here on the socket is ours, and the driver's object an empty shell.
+            connection._sock = None  # noqa: SLF001
         except (RedisError, OSError) as error:
             connection.disconnect()
             raise refusals.unreachable(error, where=self.where) from error
@@ -274,9 +284,11 @@ class Wire:
             # What the driver makes of bytes that are not the protocol's.
             connection.disconnect()
             raise refusals.not_redis(where=self.where) from error
-        # From here on the socket is ours, and the driver's object an empty shell.
-        sock, connection._sock = connection._sock, None  # noqa: SLF001
-        return Link(sock, self._clock, generation)
+        except BaseException:
+            # Told already, or an interrupt: in both cases nobody will use it.
+            connection.disconnect()
+            raise
+        return link
 
     def _greeted(self, answer: object) -> None:
         """Take what the server said of itself, or raise: then it is not connected to."""
@@ -296,17 +308,22 @@ class Wire:
         link = self._connect(deadline)
         try:
             link.send(packed(b"SUBSCRIBE", channel), deadline=deadline)
-            reply = link.receive(deadline=deadline)
+            self._confirmed(link.receive(deadline=deadline))
+            return (kind or Ear)(link, hear, clock=self._clock)
         except OSError as error:
+            # Of the connection, or no descriptors are left for what an ear needs besides.
             link.close()
             raise refusals.unreachable(error, where=self.where) from error
         except NotRedis as error:
             link.close()
             raise self._unanswered(error) from error
-        if isinstance(reply, Refusal):
+        except BaseException:
             link.close()
+            raise
+
+    def _confirmed(self, reply: Reply | Push) -> None:
+        if isinstance(reply, Refusal):
             raise refusals.refused(reply, where=self.where)
-        return (kind or Ear)(link, hear, clock=self._clock)
 
     def masters(self, *, deadline: float) -> list[Wire]:
         """Return the way to each server that holds some of the names: here to this one."""
@@ -330,3 +347,14 @@ class Wire:
         idle, self._idle = self._idle, []
         for link in idle:
             link.close()
+
+
+def _in_python() -> dict[str, Any]:
+    """Return the options that keep the driver from packing and parsing by hiredis.
+
+    That is C, and an exception which a signal raises in the middle of it has ended the
+    interpreter. For the few commands of a connection's beginning it gains nothing.
+    """
+    encoder = Encoder("utf-8", "strict", decode_responses=False)  # type: ignore[no-untyped-call]
+    packer = driver.PythonRespSerializer(6000, encoder.encode)
+    return {"parser_class": _RESP3Parser, "command_packer": packer}

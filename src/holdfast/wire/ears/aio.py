@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from holdfast.runtime.aio import Event, wait_for
-
 if TYPE_CHECKING:
+    from holdfast.runtime.aio import Event
     from holdfast.runtime.clock import Clock
     from holdfast.wire.aio import Link
+
+LONGEST = 3600.0
+"""No timer is longer: some clocks cannot count to infinity."""
 
 
 class Ear:
@@ -51,8 +53,16 @@ class Ear:
         self._kicked.set()
 
     async def attend(self, event: Event, *, deadline: float) -> None:
-        """Return when the event is set or the deadline has passed; the loop reads for all."""
-        await wait_for(event, deadline=deadline, clock=self._clock)
+        """Return when the event is set or the deadline has passed; the loop reads for all.
+
+        Nobody who waits looks at the clock now and then: thousands of them would keep the
+        loop busy with that. Whoever listens does, and rings all when the machine has slept.
+        """
+        while not event.is_set():
+            left = deadline - self._clock.now()
+            if left <= 0:
+                return
+            await event.wait(min(left, LONGEST))
 
     def nudge(self) -> None:
         """Do nothing: whoever waits sees by itself that its event is set."""

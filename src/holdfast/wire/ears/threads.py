@@ -5,9 +5,9 @@ from __future__ import annotations
 import select
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING
 
-from holdfast.runtime.threads import wait_for
 from holdfast.wire.resp import MORE, NotRedis, Push
 
 if TYPE_CHECKING:
@@ -19,12 +19,24 @@ if TYPE_CHECKING:
     from holdfast.wire.threads import Link
 
 
+LONGEST = 3600.0
+"""No wait is longer: a lock cannot wait for an infinite time that has a number."""
+
+LEAVING = 1.0
+"""How long a guest may take to leave an ear that is closed; it is told, and leaves at once."""
+
+
 class Ear:
     """A connection of its own that hears one channel.
 
     One thread at a time reads it. That is the inbox's, in `listen`, unless a thread waits
     for a ring: such a guest reads by itself in `attend`, so that what it waits for does not
     have to be handed from one thread to another first, which takes longer than all the rest.
+
+    A guest may be interrupted between any two steps. So who reads is told by an attribute that
+    names the reader, and the reader clears it by a bare assignment in a `finally` that was
+    entered before: no signal can strike between the two. All else that an interrupt leaves
+    undone the inbox's thread finds when it next looks, which is after a second at most.
     """
 
     def __init__(self, link: Link, hear: Callable[[bytes], None], *, clock: Clock) -> None:
@@ -33,11 +45,15 @@ class Ear:
         self._hear = hear
         self._clock = clock
         self._kicks = Kicks()
-        self._nudges = Kicks()
-        self._seat = threading.Lock()
+        try:
+            self._nudges = Kicks()
+        except BaseException:
+            self._kicks.close()
+            raise
+        self._reader: threading.Thread | None = None
         self._using = threading.Lock()
         self._state = threading.Lock()
-        self._attending = 0
+        self._attending: set[threading.Thread] = set()
         self._is_polled = False
         self._is_broken = False
         self._is_closed = False
@@ -46,20 +62,21 @@ class Ear:
 
     def listen(self, *, until: float) -> bool:
         """Tell of what is heard until then, or until kicked; false once the link is broken."""
+        me = threading.current_thread()
         while not self._is_broken and (left := until - self._clock.now()) > 0:
-            # Said before looking at the seat: a guest takes the seat before looking at this,
-            # so one of the two sees the other.
+            # Said before looking at who reads: a guest becomes the reader before looking at
+            # this, so one of the two sees the other.
             self._is_polled = True
-            if self._seat.locked():
+            if self._has_reader():
                 self._is_polled = False
             links = [self._link] if self._is_polled else []
             heard, kicked = self._poll(links, self._kicks, left)
             self._is_polled = False
-            if heard and self._seat.acquire(blocking=False):
+            if heard and self._begins_reading(me):
                 try:
                     self._read_or_break()
                 finally:
-                    self._seat.release()
+                    self._reader = None
             if kicked:
                 break
         return not self._is_broken
@@ -72,25 +89,27 @@ class Ear:
 
     def attend(self, event: Event, *, deadline: float) -> None:
         """Return when the event is set or the deadline has passed."""
-        with self._state:
-            self._attending += 1
+        me = threading.current_thread()
         try:
-            if not event.is_set() and self._seat.acquire(blocking=False):
-                self._be_guest(event, deadline)
-            wait_for(event, deadline=deadline, clock=self._clock)
+            self._attending.add(me)
+            if not event.is_set():
+                self._be_guest(me, event, deadline)
+            self._sleep(event, deadline)
         finally:
-            with self._state:
-                self._attending -= 1
+            self._attending.discard(me)
 
-    def _be_guest(self, event: Event, deadline: float) -> None:
+    def _be_guest(self, me: threading.Thread, event: Event, deadline: float) -> None:
         try:
+            if not self._begins_reading(me):
+                return
             if self._is_polled:
                 self.kick()  # it is ours to listen now
             self._listen_for(event, deadline)
         finally:
-            self._seat.release()
-            if self._attending > 1 or self._is_broken:
-                self.kick()  # somebody has to listen for the others
+            if self._reader is me:
+                self._reader = None
+        if len(self._attending) > 1 or self._is_broken:
+            self.kick()  # somebody has to listen for the others
 
     def _listen_for(self, event: Event, deadline: float) -> None:
         while not event.is_set() and not self._is_broken:
@@ -101,12 +120,33 @@ class Ear:
             if heard:
                 self._read_or_break()
 
+    def _sleep(self, event: Event, deadline: float) -> None:
+        # Not a second at a time: hundreds of threads would do nothing else. Whoever listens
+        # looks at the clock, and rings all when the machine has slept.
+        while not event.is_set():
+            left = deadline - self._clock.now()
+            if left <= 0:
+                return
+            event.wait(min(left, LONGEST))
+
     def nudge(self) -> None:
         """Let a guest see that its event was set by somebody else than itself."""
-        if self._seat.locked():
+        if self._reader is not None:
             self._nudges.give()
 
     # -- reading -----------------------------------------------------------------------
+
+    def _has_reader(self) -> bool:
+        reader = self._reader
+        return reader is not None and reader.is_alive()
+
+    def _begins_reading(self, me: threading.Thread) -> bool:
+        """Whether the thread is the one that reads from now on."""
+        with self._state:
+            if self._is_closed or self._has_reader():
+                return self._reader is me
+            self._reader = me
+        return True
 
     def _poll(self, links: list[Link], kicks: Kicks, left: float) -> tuple[bool, bool]:
         """Wait for one of them, at most so long; whether there is something to read, and a kick."""
@@ -129,6 +169,11 @@ class Ear:
                 self._read()
         except (OSError, NotRedis):
             self._is_broken = True
+        except BaseException:
+            # An interrupt: a part of a message may have been taken and not told. The inbox is
+            # opened anew then, and all ask again.
+            self._is_broken = True
+            raise
 
     def _read(self) -> None:
         # One read; whatever whole messages it brought are told.
@@ -154,9 +199,11 @@ class Ear:
             if self._is_closed:
                 return
             self._is_closed = self._is_broken = True
-        self._nudges.give()
-        with self._seat:
-            self._link.close()
+        until = self._clock.now() + LEAVING
+        while self._has_reader() and self._clock.now() < until:
+            self._nudges.give()
+            time.sleep(0.0005)
+        self._link.close()
         self._kicks.close()
         self._nudges.close()
 

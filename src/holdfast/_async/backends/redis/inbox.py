@@ -3,24 +3,28 @@
 A release that admits a claim publishes that to its client's inbox. The message is a hint; it
 is lost if nobody listens, so after every subscription all waiting claims ask again. Where it
 proves that the claim holds, it need not ask (docs/decisions/0006-pushed-grants.md). Every few
-seconds one request says for all names together that the client still waits: a line does not
+seconds a request says for many names together that the client still waits: a line does not
 wait for the dead. It also lets the lines move whose holders died, so a waiting claim need
 not ask by itself, however long it waits.
+
+Whoever waits relies on the background: so it outlives every error, and if it is ended all
+the same, those who wait are rung, find nobody listening, and begin it anew.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from holdfast._async.backends.redis.heartbeats import REQUEST, AsyncHeartbeats
 from holdfast._async.wakeups import AsyncWakeups
 from holdfast.core.backoff import delay, spread
 from holdfast.errors import ConfigurationError, LockError
 from holdfast.runtime import aio as runtime
 from holdfast.wire import verbs
+from holdfast.wire.lines import BEAT, NEVER, Lines, Waiting
 
 if TYPE_CHECKING:
     from holdfast._async.backends.redis.opening import AnyWire
@@ -28,52 +32,35 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
     from holdfast.wire.ears.aio import Ear
 
-BEAT = 2.0
-"""How often waiting clients say that they live; the scripts have patience for three."""
-
-SOONEST = 0.02
-"""The least time between two heartbeats, however soon a holder's time is up."""
-
-REQUEST = 2.0
-"""How long one request of ours may take."""
-
 AT_ONCE = 32
-"""As many names go in one heartbeat, and as many early rings are kept."""
+"""As many claims are rung together, because a thousand tasks that wake up in one turn of an
+event loop make it stand still; and as many early rings are kept."""
+
+BREATH = 0.001
+"""Between two times that so many are rung."""
 
 IDLE = 30.0
 """With nobody waiting, the inbox closes after so long; it opens again when needed."""
 
-NEVER = float("inf")
+OVERSLEPT = 1.0
+"""Who wakes up so much later than planned has slept with the machine, and so have all timers."""
+
+LOOK_AGAIN = 1.0
+"""Where no background can be begun, a waiting claim asks by itself this often."""
 
 
-Beaten = tuple[tuple[str, str], bytes]
-"""A name and the client that waits for it, and the name's keys."""
+class AsyncListening:
+    """One run of the background; it exists before its task does, and the inbox knows it."""
 
+    def __init__(self) -> None:
+        self.stopping = runtime.Event()
+        self.ended = runtime.Event()
+        self.has_begun = False
+        self.task: runtime.Task | None = None
 
-@dataclass(slots=True)
-class Waiting:
-    """A claim that stands in line; `epoch` is what the store knew its client by.
-
-    So it was answered to a request that was sent at `asked_at`, when `last_token` was the
-    last that was given for the name. With a token it was admitted.
-    """
-
-    claim: Claim
-    epoch: int
-    last_token: int
-    asked_at: float
-    ends_at: float
-    token: int | None = None
-
-    def hear(self, ring: verbs.Ring) -> None:
-        """Take a message that it was admitted, if that was after the last answer.
-
-        Tokens only grow. So one that is larger was given later than the answer, and the
-        window that came with it began after we asked. A message with another is of an
-        earlier admission, which is over: else the answer would have been a grant.
-        """
-        if ring.token > max(self.last_token, self.token or 0):
-            self.token = ring.token
+    def is_alive(self) -> bool:
+        """Whether it can be relied on; not if whoever began it was interrupted in the middle."""
+        return self.task is not None and self.task.is_alive()
 
 
 class AsyncInbox:
@@ -83,16 +70,17 @@ class AsyncInbox:
         self._wire = wire
         self._keys = keys
         self._clock = clock
-        self.name = _new_name()
+        self._opened = 0
+        self.name = _new_name(0)
         self._wakeups = AsyncWakeups(clock)
-        self._state = runtime.StateLock()
-        self._waiting: dict[str, Waiting] = {}
+        self.state = runtime.StateLock()
+        self.lines = Lines()
         self._early: dict[str, verbs.Ring] = {}
-        self._beat_at = NEVER
+        self._rung_later: list[str] = []
         self._ear: Ear | None = None
-        self._task: runtime.Task | None = None
-        self._beating: dict[str, runtime.Task] = {}
-        self._stopping: runtime.Event | None = None
+        self._listening: AsyncListening | None = None
+        self._runs: set[AsyncListening] = set()
+        self._heartbeats = AsyncHeartbeats(self, wire, keys, clock)
         self._refused: ConfigurationError | None = None
 
     # -- called by the backend ---------------------------------------------------------
@@ -102,18 +90,17 @@ class AsyncInbox:
         now, ends_at = self._clock.now(), NEVER
         if place.ends_in is not None:
             ends_at = now + spread(place.ends_in, jitter=self._clock.jitter())
-        waiting = Waiting(claim, place.epoch, place.last_token, asked_at, ends_at)
-        with self._state:
+        waiting = Waiting(claim, place.epoch, place.last_token, asked_at)
+        with self.state:
             self._wakeups.expect(claim.id)
-            self._waiting[claim.id] = waiting
+            before = self.lines.due_at()
+            self.lines.stands(waiting, now=now, ends_at=ends_at)
             # Its message may have come before the answer that put it in line.
             early = self._early.pop(claim.id, None)
             if early is not None:
                 waiting.hear(early)
-            beat_at = min(self._beat_at, ends_at, now + BEAT)
-            ear = self._ear if beat_at < self._beat_at else None
-            self._beat_at = beat_at
-            # Or go to the inbox that was ours when it asked.
+            ear = self._ear if self.lines.due_at() < before else None
+            # Or go to another inbox than this one, which was opened since it asked.
             is_rung = early is not None or inbox != self.name
         if is_rung:
             self._wakeups.ring(claim.id)
@@ -122,22 +109,19 @@ class AsyncInbox:
 
     def forget(self, claim_id: str) -> None:
         """Know that the claim no longer waits."""
-        if claim_id in self._waiting:
-            with self._state:
-                self._waiting.pop(claim_id, None)
+        if claim_id in self.lines.waiting:
+            with self.state:
+                self.lines.forget(claim_id)
                 self._wakeups.forget(claim_id)
 
     def waiting(self, claim_id: str) -> Waiting | None:
         """Return how the claim stands in line, and whether it was admitted, as last heard."""
-        return self._waiting.get(claim_id)
+        return self.lines.waiting.get(claim_id)
 
     async def wait(self, claim: Claim, *, deadline: float) -> None:
         """Return when the claim should ask again."""
-        with self._state:
-            if self._task is None or not self._task.is_alive():
-                self._refused = None
-                self._stopping = runtime.Event()
-                self._task = runtime.spawn(self._run, name="holdfast-inbox")
+        if not self._is_listening():
+            deadline = min(deadline, self._clock.now() + LOOK_AGAIN)
         await self._wakeups.wait(claim.id, deadline=deadline, ear=self._ear)
         if self._refused is not None:
             raise self._refused
@@ -147,17 +131,20 @@ class AsyncInbox:
         self._ring([claim_id])
 
     async def stop(self) -> None:
-        """Hear no more."""
-        with self._state:
-            task, ear, stopping = self._task, self._ear, self._stopping
-            self._task = None
-        if stopping is not None:
-            stopping.set()
+        """Hear no more; what is interrupted here ends by itself, and may be waited for again."""
+        self._listening = None  # whoever listens sees it, whatever becomes of the rest
+        with self.state:
+            runs, ear = list(self._runs), self._ear
+        for one in runs:
+            one.stopping.set()
         if ear is not None:
             ear.kick()
-        for one in (task, *self._beating.values()):
-            if one is not None:
-                await one.join()
+        for one in runs:
+            if one.task is not None:
+                await one.task.join()
+            elif one.has_begun:
+                await runtime.wait_for(one.ended, deadline=NEVER, clock=self._clock)
+        await self._heartbeats.stop()
 
     def after_fork_in_child(self) -> None:
         """Start anew: nothing of the parent's waits here."""
@@ -165,138 +152,114 @@ class AsyncInbox:
 
     # -- the background ----------------------------------------------------------------
 
-    async def _run(self) -> None:
-        attempt = 0
-        stopping = self._stopping
-        while stopping is not None and not stopping.is_set():
-            with self._state:
-                if not self._waiting:
-                    # Nobody to listen for: closing need not wait for an attempt in vain.
-                    self._task = None
-                    return
-            # A new name each time: what is still on its way to the old one is not for us.
-            self.name = _new_name()
+    def _is_listening(self) -> bool:
+        """Whether there is a background, after beginning one if there was not."""
+        with self.state:
+            if self._listening is not None and self._listening.is_alive():
+                return True
+            self._refused = None
+            run = self._listening = AsyncListening()
+            self._runs.add(run)
             try:
-                deadline = self._clock.now() + REQUEST
-                ear = await self._wire.subscribe(
-                    self._keys.inbox(self.name), self._hear, deadline=deadline
-                )
+                run.task = runtime.spawn(partial(self._run, run), name="holdfast-inbox")
+            except RuntimeError as error:
+                _log.warning("no thread for the inbox; waiting claims ask by themselves: %s", error)
+                self._listening = None
+                self._runs.discard(run)
+                return False
+        return True
+
+    def _is_wanted(self, run: AsyncListening) -> bool:
+        return self._listening is run and not run.stopping.is_set()
+
+    async def _run(self, run: AsyncListening) -> None:
+        run.has_begun = True
+        try:
+            await self._keep_listening(run)
+        finally:
+            with self.state:
+                self._runs.discard(run)
+                if self._listening is run:
+                    self._listening = None
+                left = list(self.lines.waiting)
+            run.ended.set()
+            # Cancelled, most likely, by somebody who cancelled all there was. Those who still
+            # wait are not told otherwise, and would sleep for ever.
+            self._ring(left)
+
+    async def _keep_listening(self, run: AsyncListening) -> None:
+        attempt = 0
+        while self._is_wanted(run):
+            with self.state:
+                if not self.lines.waiting:
+                    # Nobody to listen for: closing need not wait for an attempt in vain.
+                    self._listening = None
+                    return
+            try:
+                if not await self._listen(run):
+                    return
+                attempt = 0
+                continue
             except LockError as error:
-                # Those who wait ask by themselves meanwhile, and learn what is wrong.
                 _log.debug("no inbox: %s", error)
                 if isinstance(error, ConfigurationError):
                     self._refused = error
-                self._ring_all()
-                pause = delay(attempt, jitter=self._clock.jitter())
-                attempt += 1
-                await runtime.wait_for(
-                    stopping, deadline=self._clock.now() + pause, clock=self._clock
-                )
-                continue
-            attempt = 0
-            self._refused = None
-            try:
-                self._ear = ear
-                self._ring_all()
-                if not await self._attend(ear, stopping):
-                    return
-            finally:
-                self._ear = None
-                await ear.close()
+            except Exception as error:  # noqa: BLE001 - whatever it is, somebody relies on us
+                # A provider of passwords, a full table of descriptors, a defect of our own.
+                _log.warning("the inbox failed, and is opened again: %r", error, exc_info=True)
+            # Those who wait ask by themselves meanwhile, and learn what is wrong.
+            await self._ring_all(run)
+            pause = delay(attempt, jitter=self._clock.jitter())
+            attempt += 1
+            until = self._clock.now() + pause
+            await runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
 
-    async def _attend(self, ear: Ear, stopping: runtime.Event) -> bool:
+    async def _listen(self, run: AsyncListening) -> bool:
+        """Open the inbox and attend to it; true if it has to be opened again."""
+        number = self._opened + 1
+        # A new name each time: what is still on its way to the old one is not for us.
+        name = _new_name(number)
+        deadline = self._clock.now() + REQUEST
+        ear = await self._wire.subscribe(self._keys.inbox(name), self._hear, deadline=deadline)
+        try:
+            # Known only now: what is published to a name that nobody hears yet would be lost,
+            # and its claim would be rung by nobody.
+            self._opened, self.name = number, name
+            self._ear, self._refused = ear, None
+            await self._ring_all(run)
+            return await self._attend(ear, run)
+        finally:
+            if self._ear is ear:
+                self._ear = None
+            await ear.close()
+
+    async def _attend(self, ear: Ear, run: AsyncListening) -> bool:
         """Listen and beat; false if nobody needs it any more, true if the link broke."""
         idle_since = self._clock.now()
-        while not stopping.is_set():
+        while self._is_wanted(run):
+            if self._rung_later:
+                with self.state:
+                    found, self._rung_later = self._rung_later, []
+                await self._ring_each(found, run)
             now = self._clock.now()
-            if now >= self._beat_at:
-                await self._beat()
+            with self.state:
+                due_at = self.lines.due_at()
+            if now >= due_at:
+                await self._heartbeats.beat(now)
                 continue
-            if self._waiting:
+            if self.lines.waiting:
                 idle_since = now
             elif now - idle_since > IDLE:
-                with self._state:
-                    if not self._waiting:
-                        self._task = None
+                with self.state:
+                    if not self.lines.waiting:
+                        self._listening = None
                         return False
-            if not await ear.listen(until=min(self._beat_at, now + BEAT)):
+            until = min(due_at, now + BEAT)
+            if not await ear.listen(until=until):
                 return True
+            if self._clock.now() > until + OVERSLEPT:
+                await self._ring_all(run)  # their own timers are late, and so is all they know
         return False
-
-    async def _beat(self) -> None:
-        with self._state:
-            names = {
-                (one.claim.name, one.claim.client): self._keys.of(one.claim.name)
-                for one in self._waiting.values()
-            }
-            self._beat_at = self._clock.now() + BEAT if names else NEVER
-        pairs = list(names.items())
-        # Names on several servers cannot be spoken of in one request.
-        size = 1 if self._wire.is_sharded else AT_ONCE
-        groups = [pairs[i : i + size] for i in range(0, len(pairs), size)]
-        requests = [
-            verbs.beat([(keys, client) for (_, client), keys in group], self.name)
-            for group in groups
-        ]
-        if not self._wire.is_sharded:
-            await self._say(groups, requests)
-            return
-        for server, numbers in self._wire.parts(requests).items():
-            # Each server by itself: one that is slow to answer delays nobody else's.
-            beating = self._beating.get(server)
-            if beating is None or not beating.is_alive():
-                part = [groups[i] for i in numbers], [requests[i] for i in numbers]
-                self._beating[server] = runtime.spawn(
-                    partial(self._say, *part), name="holdfast-beat"
-                )
-
-    async def _say(self, groups: list[list[Beaten]], requests: list[bytes]) -> None:
-        if not requests:
-            return
-        try:
-            deadline = self._clock.now() + REQUEST
-            replies = await self._wire.ask_all(requests, deadline=deadline)
-        except LockError as error:
-            replies = [error] * len(requests)
-        is_loaded = False
-        for group, reply in zip(groups, replies, strict=True):
-            if isinstance(reply, list):
-                for (key, _), beat in zip(group, verbs.beats(reply), strict=True):
-                    self._learn(key, beat)
-                continue
-            _log.debug("heartbeat not answered: %s", reply)
-            if not isinstance(reply, LockError) and not is_loaded:
-                # Refused: most likely the server has lost its scripts.
-                await self._load()
-                is_loaded = True
-            self._ring_those({key for key, _ in group})
-        if self._wire.is_sharded and (ear := self._ear) is not None:
-            ear.kick()  # it listens meanwhile, and the next heartbeat may be due sooner now
-
-    async def _load(self) -> None:
-        try:
-            await self._wire.ask(verbs.load("beat"), deadline=self._clock.now() + REQUEST)
-        except LockError as error:
-            # The claims ask by themselves, and meet the same trouble.
-            _log.debug("scripts not loaded: %s", error)
-
-    def _learn(self, key: tuple[str, str], beat: verbs.Beat) -> None:
-        now = self._clock.now()
-        ends_at = NEVER
-        if beat.ends_in is not None:
-            ends_in = max(SOONEST, beat.ends_in)
-            ends_at = now + spread(ends_in, jitter=self._clock.jitter())
-        if beat.is_unsettled:
-            ends_at = now
-        with self._state:
-            mine = [
-                one for one in self._waiting.values() if (one.claim.name, one.claim.client) == key
-            ]
-            for one in mine:
-                one.ends_at = ends_at
-            if mine:
-                self._beat_at = min(self._beat_at, ends_at)
-        self._ring([one.claim.id for one in mine if one.epoch != beat.epoch])
 
     # -- rings -------------------------------------------------------------------------
 
@@ -310,14 +273,13 @@ class AsyncInbox:
             _log.debug("not a message of ours in the inbox: %r", message[:40])
 
     def _hear_of_all(self, name: str) -> None:
-        with self._state:
-            found = [key for key, one in self._waiting.items() if one.claim.name == name]
-        for claim_id in found:
-            self._wakeups.ring(claim_id)
+        with self.state:
+            found = self.lines.of_name(name)
+        self.ring_later(found)
 
     def _hear_of_one(self, ring: verbs.Ring) -> None:
-        with self._state:
-            waiting = self._waiting.get(ring.claim)
+        with self.state:
+            waiting = self.lines.waiting.get(ring.claim)
             if waiting is None:
                 self._early[ring.claim] = ring
                 if len(self._early) > AT_ONCE:
@@ -326,19 +288,25 @@ class AsyncInbox:
             waiting.hear(ring)
         self._wakeups.ring(ring.claim)
 
-    def _ring_those(self, keys: set[tuple[str, str]]) -> None:
-        with self._state:
-            found = [
-                claim_id
-                for claim_id, one in self._waiting.items()
-                if (one.claim.name, one.claim.client) in keys
-            ]
-        self._ring(found)
+    def ring_later(self, claims: list[str]) -> None:
+        """Let the background ring them; what it has learned may also be due sooner."""
+        with self.state:
+            self._rung_later += claims
+        if (ear := self._ear) is not None:
+            ear.kick()
 
-    def _ring_all(self) -> None:
-        with self._state:
-            found = list(self._waiting)
-        self._ring(found)
+    async def _ring_all(self, run: AsyncListening) -> None:
+        with self.state:
+            found = list(self.lines.waiting)
+        await self._ring_each(found, run)
+
+    async def _ring_each(self, claims: list[str], run: AsyncListening) -> None:
+        """Ring them a few at a time."""
+        for i in range(0, len(claims), AT_ONCE):
+            if i:
+                until = self._clock.now() + BREATH
+                await runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
+            self._ring(claims[i : i + AT_ONCE])
 
     def _ring(self, claims: list[str]) -> None:
         """Ring for another reason than a message: then whoever listens must be told."""
@@ -351,5 +319,6 @@ class AsyncInbox:
 _log = logging.getLogger("holdfast")
 
 
-def _new_name() -> str:
-    return os.urandom(8).hex()
+def _new_name(number: int) -> str:
+    """Return a name that nobody had before, numbered so that the scripts know the last one."""
+    return f"{number}.{os.urandom(8).hex()}"

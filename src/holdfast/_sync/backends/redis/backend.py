@@ -31,9 +31,9 @@ from holdfast.wire.topology import TOGETHER
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from holdfast._sync.backends.redis.inbox import Waiting
     from holdfast.model import Claim, Finding, Holder
     from holdfast.runtime.clock import Clock
+    from holdfast.wire.lines import Waiting
 
 RUNG = float("inf")
 """When a claim in line should ask again: when it is rung, since heartbeats watch for the rest."""
