@@ -33,6 +33,7 @@ def running() -> Iterator[int]:
                 *QUIET,
             ],
             stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         try:
             _wait_for(port)

@@ -32,6 +32,8 @@ class AsyncBackend(Protocol):
     min_ttl: float
     location: str
     """Where the store is, for people; no password in it."""
+    renewals_at_once: int = 1_000_000
+    """As many grants are given to one call of `renew`; the others to the next ones."""
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """Grant, or say who holds it. Idempotent per claim.

@@ -34,6 +34,8 @@ class Backend(Protocol):
     min_ttl: float
     location: str
     """Where the store is, for people; no password in it."""
+    renewals_at_once: int = 1_000_000
+    """As many grants are given to one call of `renew`; the others to the next ones."""
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """Grant, or say who holds it. Idempotent per claim.

@@ -247,13 +247,27 @@ class Watchdog:
         if not due:
             return
         try:
-            renewal = runtime.spawn(partial(self._renew, due, sent_at=now), name="holdfast-renewal")
+            renewal = runtime.spawn(partial(self._renew_all, due), name="holdfast-renewal")
         except RuntimeError as error:
             # No thread is to be had just now: as if the store had not answered.
             self._client.logger.warning("leases could not be renewed: %s", error)
             self._answered([(hold, Renewal.UNKNOWN) for hold in due], sent_at=now)
         else:
             self._renewing.add(renewal)
+
+    def _renew_all(self, due: list[Hold]) -> None:
+        # In turns, each with a deadline of its own: no request timeout is long enough for a
+        # hundred thousand, and the answers to the first must not wait for the last.
+        client, left = self._client, due
+        size = client.backend.renewals_at_once
+        try:
+            while left:
+                some, left = left[:size], left[size:]
+                self._renew(some, sent_at=client.clock.now())
+        finally:
+            if left:  # cancelled, say: they are asked for again
+                unknown = [(hold, Renewal.UNKNOWN) for hold in left]
+                self._answered(unknown, sent_at=client.clock.now())
 
     def _renew(self, due: list[Hold], *, sent_at: float) -> None:
         client = self._client

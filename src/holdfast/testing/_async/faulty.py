@@ -31,6 +31,7 @@ class AsyncFaultyBackend:
         self.capabilities = inner.capabilities
         self.min_ttl = inner.min_ttl
         self.location = f"faulty {inner.location}"
+        self.renewals_at_once = inner.renewals_at_once
         self.calls: Counter[str] = Counter()
         self.delivered: Counter[str] = Counter()
         self._clock = Clock() if clock is None else clock

@@ -26,7 +26,6 @@ from holdfast.runtime import forking
 from holdfast.wire import refusals, verbs
 from holdfast.wire.confirming import checked_durability, confirmation, unconfirmed
 from holdfast.wire.resp import Refusal, Reply, packed
-from holdfast.wire.topology import TOGETHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +33,11 @@ if TYPE_CHECKING:
     from holdfast.model import Claim, Finding, Holder
     from holdfast.runtime.clock import Clock
     from holdfast.wire.lines import Waiting
+
+TOGETHER = 250
+"""As many leases are renewed at once: neither the server nor an event loop stands still for
+them. On a cluster all of them are, since they are parted by node, and no node's next ones may
+wait for another that is frozen."""
 
 RUNG = float("inf")
 """When a claim in line should ask again: when it is rung, since heartbeats watch for the rest."""
@@ -123,6 +127,8 @@ class RedisBackend(Backend):
         # What waits for a confirmation stands in the way of all that comes behind it.
         self._slow_wire = wire if self._durability is None else connect()
         self.location = wire.where
+        if not wire.is_sharded:
+            self.renewals_at_once = TOGETHER
         self._clock = clock
         self._keys = verbs.Keys(checked_namespace(namespace))
         self._inbox = Inbox(wire, self._keys, clock)
@@ -181,26 +187,16 @@ class RedisBackend(Backend):
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
-        size = TOGETHER
         if self._wire.is_sharded:
             # Whoever asks trusts no answer that it gets at the deadline. So a node that does
             # not answer is given up half-way, while the answers of the others still count.
             deadline = (self._clock.now() + deadline) / 2
-            # All at once: parted by node, no node's next ones wait for another that is frozen.
-            size = max(1, len(grants))
-        outcomes: list[Renewal] = []
-        for i in range(0, len(grants), size):
-            requests = [
-                verbs.renew(self._keys.of(grant.claim.name), grant.claim)
-                for grant in grants[i : i + size]
-            ]
-            if self._durability is not None:
-                pairs = self._call_durably("renew", requests, deadline=deadline)
-                outcomes += [_durable_renewal(reply, unproven) for reply, unproven in pairs]
-                continue
-            replies = self._call_all("renew", requests, deadline=deadline)
-            outcomes += [_renewal(reply) for reply in replies]
-        return outcomes
+        requests = [verbs.renew(self._keys.of(grant.claim.name), grant.claim) for grant in grants]
+        if self._durability is not None:
+            pairs = self._call_durably("renew", requests, deadline=deadline)
+            return [_durable_renewal(reply, unproven) for reply, unproven in pairs]
+        replies = self._call_all("renew", requests, deadline=deadline)
+        return [_renewal(reply) for reply in replies]
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol."""
@@ -263,13 +259,15 @@ class RedisBackend(Backend):
     def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
-        """See the protocol."""
+        """See the protocol; the deadline is for each request, as some are broken at a time."""
+        patience = deadline - self._clock.now()
         keys = self._keys.of(name)
         broken: tuple[Holder, ...] = ()
         skipped = 0
         while skipped >= 0:
             request = verbs.break_(keys, skipped, token=token, owner=owner)
-            reply = self._call("break", request, deadline=deadline)
+            until = self._clock.now() + patience
+            reply = self._call("break", request, deadline=until)
             now, skipped, *records = reply
             broken += verbs.holders(records, now)
         return broken
