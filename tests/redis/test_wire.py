@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from redis_servers import shared_server
 
+from holdfast import Locks
 from holdfast.wire import verbs
 from holdfast.wire.resp import MORE, NotRedis, Parser, Push, Refusal, packed
 
@@ -73,3 +75,17 @@ def test_a_name_is_found_again_in_its_key_and_chooses_no_slot(name: str) -> None
     assert key.count(b"{") == key.count(b"}") == 1
     assert key.startswith(b"app:{")
     assert key.endswith(b"}:door")
+
+
+def test_the_driver_packs_nothing_by_c_code(monkeypatch):
+    """An exception that a signal raises inside hiredis's packer ends the interpreter."""
+    server = shared_server()
+    monkeypatch.setattr("redis.connection.HIREDIS_AVAILABLE", True)
+    monkeypatch.setattr("redis.connection.HiredisRespSerializer.pack", _refuse, raising=False)
+
+    with Locks(server.url) as locks:
+        assert locks.lock("door").acquire(timeout=10).token
+
+
+def _refuse(*_: object) -> None:
+    raise AssertionError("packed by hiredis")
