@@ -57,12 +57,13 @@ class Facts:
     median: float
     p99: float
     stall: float
+    busy: float
     cpu: float
     lost: int
 
     def cells(self) -> list[str]:
         """Return the figures as they stand in a table."""
-        times = (self.median, self.p99, self.stall)
+        times = (self.median, self.p99, self.stall, self.busy)
         return [*(f"{one * 1e3:.1f}" for one in times), f"{self.cpu * 100:.1f}", str(self.lost)]
 
 
@@ -71,9 +72,10 @@ def main() -> Report:
     report.say(
         f"{machine()}. The clients are in one process, on one event loop; hand-over is from one's "
         f"giving back to the next one's having it, {TURNS} times. The longest stall of the loop is "
-        f"over the hand-overs and {QUIET:g} s of nothing but waiting before them; the processor is "
-        f"what the clients take in those seconds. Beside it they hold {BESIDE} leases of "
-        f"{BESIDE_TTL:g} s. `python -m bench waiting` repeats it."
+        f"over the hand-overs and {QUIET:g} s of nothing but waiting before them. `busy` is the "
+        "most that the loop itself has worked at a stretch, to which the other processes of the "
+        "machine do not add. The core is what the clients take in those seconds. Beside it they "
+        f"hold {BESIDE} leases of {BESIDE_TTL:g} s. `python -m bench waiting` repeats it."
     )
     for store, opened in STORES.items():
         many_waiters(report, store, opened)
@@ -93,7 +95,17 @@ def many_waiters(
                 with opened() as url:
                     facts = run(url, waiters=waiters, clients=clients, names=names)
                 rows.append([f"{waiters:,}", str(clients), f"{names:,}", *facts.cells()])
-    head = ["waiters", "clients", "names", "median ms", "p99 ms", "stall ms", "core %", "lost"]
+    head = [
+        "waiters",
+        "clients",
+        "names",
+        "median ms",
+        "p99 ms",
+        "stall ms",
+        "busy ms",
+        "core %",
+        "lost",
+    ]
     report.table(store, head, rows)
 
 
@@ -186,8 +198,8 @@ async def play(url: str, *, waiters: int, clients: int, names: int) -> Facts:
         if number % AT_ONCE == 0:
             await asyncio.sleep(0.001)
     await game.all_wait(waiters)
-    stalls: list[float] = []
-    ticker = asyncio.create_task(tick(stalls))
+    ticks: list[tuple[float, float]] = []
+    ticker = asyncio.create_task(tick(ticks))
     started, used = time.perf_counter(), time.process_time()
     await asyncio.sleep(QUIET)
     cpu = (time.process_time() - used) / (time.perf_counter() - started)
@@ -203,16 +215,17 @@ async def play(url: str, *, waiters: int, clients: int, names: int) -> Facts:
     await game.close()
     gaps = game.gaps[:TURNS]
     p99 = statistics.quantiles(gaps, n=100)[98]
-    return Facts(statistics.median(gaps), p99, max(stalls), cpu, lost)
+    stall, busy = (max(each) for each in zip(*ticks, strict=True))
+    return Facts(statistics.median(gaps), p99, stall, busy, cpu, lost)
 
 
-async def tick(stalls: list[float]) -> None:
-    """Note by how much the loop comes late."""
+async def tick(ticks: list[tuple[float, float]]) -> None:
+    """Note by how much the loop comes late, and how much of the processor it took meanwhile."""
     with contextlib.suppress(asyncio.CancelledError):
         while True:
-            began = time.perf_counter()
+            began, used = time.perf_counter(), time.thread_time()
             await asyncio.sleep(TICK)
-            stalls.append(time.perf_counter() - began - TICK)
+            ticks.append((time.perf_counter() - began - TICK, time.thread_time() - used))
 
 
 if __name__ == "__main__":
