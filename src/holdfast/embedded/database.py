@@ -93,7 +93,7 @@ class Database:
     def _grant_if_empty(self, claim: Claim) -> Grant | None:
         key, now = storage_key(self._namespace, claim.name), self.connection.now()
         row = row_of_grant(key, claim, now=now, token=next_token(last=0, clock=now))
-        granted = self.connection.execute(GRANT_IF_EMPTY, row).fetchall()
+        granted = self.connection.execute(GRANT_IF_EMPTY, (*row, key)).fetchall()
         return Grant(claim, granted[0][0], claim.ttl) if granted else None
 
     def _still_waiting(self, claim: Claim) -> Held | None:
@@ -134,7 +134,8 @@ class Database:
         if not tombstone:
             key = storage_key(self._namespace, claim.name)
             released = self.connection.patiently(
-                lambda: self.connection.execute(RELEASE_IF_ALONE, (key, claim.id, now)), deadline
+                lambda: self.connection.execute(RELEASE_IF_ALONE, (key, claim.id, now, now, key)),
+                deadline,
             )
             if released.rowcount:
                 self._sweep_now_and_then(deadline)
@@ -178,9 +179,9 @@ class Database:
 
         def work() -> list[Inspection]:
             rows = self.connection.execute(
-                "SELECT DISTINCT key FROM places WHERE key >= ?1 AND id != '' AND standing < ?3"
-                " AND substr(key, 1, ?2) = ?1 ORDER BY key",
-                (start, len(start), int(Standing.GONE)),
+                "SELECT DISTINCT key FROM places WHERE key >= ? AND id != '' AND standing < ?"
+                " AND substr(key, 1, ?) = ? ORDER BY key",
+                (start, int(Standing.GONE), len(start), start),
             )
             seen = [self._look(name_of(key)) for (key,) in rows.fetchall()]
             return [one for one in seen if one.is_in_use]

@@ -39,8 +39,19 @@ def default_path() -> Path:
     """Return the file that the processes of one user on one machine share."""
     state = os.environ.get("XDG_STATE_HOME") or ""
     # The XDG rules say that a relative path is to be ignored.
-    root = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"  # noqa: PTH117
+    root = Path(state) if os.path.isabs(state) else _home() / ".local" / "state"  # noqa: PTH117
     return root / "holdfast" / "locks.db"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        # A container that runs under a number that nobody entered, with an empty environment.
+        raise ConfigurationError(
+            "this user has no home directory for the default file; set HOME or XDG_STATE_HOME, "
+            "or name a file: sqlite:///path/to/locks.db"
+        ) from error
 
 
 def refuse_network(directory: Path, *, mounts: str | None = None) -> None:

@@ -113,9 +113,8 @@ def write(folder: Path, who: str, *, read: int, token: int | None) -> bool:
             change = database.execute("UPDATE document SET text = ?, version = version + 1", [text])
         else:
             change = database.execute(
-                "UPDATE document SET text = ?1, version = version + 1, token = ?2"
-                " WHERE token <= ?2",
-                [text, token],
+                "UPDATE document SET text = ?, version = version + 1, token = ? WHERE token <= ?",
+                [text, token, token],
             )
         is_accepted = change.rowcount == 1
         database.execute("INSERT INTO history VALUES (?, ?, ?, ?)", [who, read, found, is_accepted])
