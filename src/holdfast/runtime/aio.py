@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-import queue
 import threading
 from contextlib import AsyncExitStack as ExitStack
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import ConfigurationError
-from holdfast.runtime import forking
 from holdfast.runtime.leaving import Owing
 from holdfast.runtime.lineage import parents, remember_context
 from holdfast.runtime.lookout import Lookout
 from holdfast.runtime.shielding import shield
+from holdfast.runtime.working import TaskWorker as Worker
 
 if TYPE_CHECKING:
     import socket
@@ -52,7 +51,6 @@ __all__ = [
     "wait_for",
 ]
 
-P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F")
 
@@ -261,86 +259,6 @@ def leaves_block(function: F) -> F:
 def keep_for_block(_manager: object, owing: Owing) -> None:
     """Rely on the block to be left: nothing interrupts a task between two awaits."""
     owing.fulfil()
-
-
-class Worker:
-    """Runs blocking calls one at a time and in order, on one thread of its own.
-
-    A call whose awaiter was cancelled is still made, in its turn: what comes after it (a
-    withdrawal) finds its effect.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._calls: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._one_at_a_time = threading.Lock()
-        forking.pause_for_fork(self)
-
-    def before_fork(self) -> None:
-        """Let the call under way end."""
-        self._one_at_a_time.acquire()
-
-    def after_fork_in_parent(self) -> None:
-        """Let the next one begin."""
-        self._one_at_a_time.release()
-
-    async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what the function returns on the worker's thread."""
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._serve,
-                args=(self._calls, self._one_at_a_time),
-                name=self.name,
-                daemon=True,
-            )
-            self._thread.start()
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        self._calls.put((loop, future, function, args, kwargs))
-        return await future
-
-    @staticmethod
-    def _serve(
-        calls: queue.SimpleQueue[tuple[Any, ...] | None], one_at_a_time: threading.Lock
-    ) -> None:
-        while (call := calls.get()) is not None:
-            loop, future, function, args, kwargs = call
-            try:
-                with one_at_a_time:
-                    result, error = function(*args, **kwargs), None
-            except BaseException as caught:  # noqa: BLE001 - it is raised where it is awaited
-                result, error = None, caught
-            try:
-                loop.call_soon_threadsafe(_settle, future, result, error)
-            except RuntimeError:
-                # The loop was closed under us: nobody is left to hear the answer.
-                continue
-            del call, loop, future, function, args, kwargs, result, error
-
-    async def stop(self) -> None:
-        """End the thread after the calls that were already made."""
-        if self._thread is not None:
-            # Once it is idle it ends at once, so the loop does not stand still in `join`.
-            await self.run(lambda: None)
-            self._calls.put(None)
-            self._thread.join()
-            self._thread = None
-
-    def after_fork_in_child(self) -> None:
-        """Forget the parent's thread, which the child does not have."""
-        self._calls = queue.SimpleQueue()
-        self._thread = None
-        self._one_at_a_time = threading.Lock()
-
-
-def _settle(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
-    if future.cancelled():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
 
 
 class Home:

@@ -10,7 +10,11 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Forgetful(Protocol):
@@ -21,13 +25,13 @@ class Forgetful(Protocol):
 
 
 class Pausing(Protocol):
-    """Something whose work must not be copied half done."""
+    """Something whose work must not be copied half done. Both may be asked again at any time."""
 
     def before_fork(self) -> None:
         """Finish what is under way, and begin nothing."""
 
     def after_fork_in_parent(self) -> None:
-        """Go on."""
+        """Go on; what was not paused is left alone."""
 
 
 # Module state, because the interpreter offers one global hook and no way to take it back.
@@ -35,7 +39,7 @@ _registered: weakref.WeakSet[Forgetful] = weakref.WeakSet()
 _pausing: weakref.WeakSet[Pausing] = weakref.WeakSet()
 _paused: list[Pausing] = []
 _leaked: list[object] = []
-_forking = threading.Lock()
+_forking = threading.RLock()
 
 
 def forget_in_child(one: Forgetful) -> None:
@@ -54,22 +58,45 @@ def pause_for_fork(one: Pausing) -> None:
 
 
 def _before() -> None:
-    _forking.acquire()
-    _paused.extend(_pausing)
+    _insist(_pause_all)
+
+
+def _pause_all() -> None:
+    _forking.acquire()  # two threads that fork at once would each wait for the other
+    _paused[:] = _pausing
     for one in _paused:
         one.before_fork()
 
 
 def _in_parent() -> None:
+    _insist(_go_on)
+
+
+def _go_on() -> None:
     for one in _paused:
         one.after_fork_in_parent()
-    _paused.clear()
-    _forking.release()
+    with suppress(RuntimeError):  # every time that it was taken has been given back
+        while True:
+            _forking.release()
+
+
+def _insist(act: Callable[[], None]) -> None:
+    """Do it in spite of an interrupt, which Python then tells of and forgets.
+
+    The fork goes on whatever is raised here: what was not paused would be copied half done,
+    and what was not let go would stand still for ever. So it is done again from its start.
+    """
+    try:
+        act()
+    except BaseException:
+        _insist(act)
+        raise
 
 
 def _in_child() -> None:
+    global _forking  # noqa: PLW0603 - as the others, and this one may be taken
+    _forking = threading.RLock()
     _paused.clear()
-    _forking.release()
     for one in list(_registered):
         one.after_fork_in_child()
 

@@ -10,11 +10,11 @@ import sys
 import threading
 import weakref
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from holdfast.errors import ConfigurationError
-from holdfast.runtime import forking
 from holdfast.runtime.leaving import Owing, keep_for_block, leaves_block
+from holdfast.runtime.working import ThreadWorker as Worker
 
 if TYPE_CHECKING:
     import socket
@@ -51,7 +51,6 @@ __all__ = [
     "wait_for",
 ]
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 FLAVOUR = "sync"
@@ -167,7 +166,8 @@ def readable(sock: socket.socket, *, deadline: float, clock: Clock) -> bool:
 
 
 # One for all signals: two threads that wait first must share one event.
-_making_events = threading.Lock()
+# Re-entrant: a signal handler may wait for a signal while its thread is in here.
+_making_events = threading.RLock()
 
 
 class Signal:
@@ -242,35 +242,6 @@ def spawn(function: Callable[[], None], *, name: str) -> Task:
 
 
 spawn_lookout = spawn  # no thread can be cancelled
-
-
-class Worker:
-    """Runs blocking calls one at a time, here on the caller's own thread."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._one_at_a_time = threading.Lock()
-        forking.pause_for_fork(self)
-
-    def before_fork(self) -> None:
-        """Let the call under way end."""
-        self._one_at_a_time.acquire()
-
-    def after_fork_in_parent(self) -> None:
-        """Let the next one begin."""
-        self._one_at_a_time.release()
-
-    def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what the function returns."""
-        with self._one_at_a_time:
-            return function(*args, **kwargs)
-
-    def stop(self) -> None:
-        """Do nothing: there is no thread to end."""
-
-    def after_fork_in_child(self) -> None:
-        """Take a fresh mutex: the parent's may have been locked by a thread we lack."""
-        self._one_at_a_time = threading.Lock()
 
 
 class Home:

@@ -1,0 +1,72 @@
+"""Ctrl-C while a fork waits for a call under way: the fork is whole, and so is what follows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+# The interrupt strikes once the main thread waits inside `os.fork`; only then may the call end.
+SCRIPT = """
+import os, signal, sys, threading
+import holdfast
+
+clients = [holdfast.Locks(f"sqlite://{sys.argv[1]}/{number}.db") for number in range(5)]
+for one in clients:
+    one.lock("door").acquire().release()
+worker = clients[2]._client.backend._worker
+main, inside, may_end = threading.get_ident(), threading.Event(), threading.Event()
+owners = []
+
+def call():
+    inside.set()
+    may_end.wait()
+    owners.append(worker._turn.is_mine)
+
+def is_waiting():
+    frame = sys._current_frames()[main]
+    return frame.f_code.co_name == "pause"
+
+def strike():
+    while not is_waiting():
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+
+def interrupted(*_):
+    # From now on the fork is waited for anew, if at all.
+    threading.Thread(target=may_end.set).start()
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGINT, interrupted)
+told = []
+sys.unraisablehook = lambda one: told.append(one.exc_type)
+busy = threading.Thread(target=lambda: worker.run(call))
+busy.start()
+inside.wait()
+threading.Thread(target=strike).start()
+for _ in range(2):
+    child = os.fork()
+    if child == 0:
+        for one in clients:
+            one.lock("door", timeout=5).acquire().release()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+busy.join()
+for one in clients:
+    thread = threading.Thread(target=lambda: one.lock("door", timeout=5).acquire().release())
+    thread.start()
+    thread.join()
+print(told == [KeyboardInterrupt], owners == [True])
+"""
+
+
+def test_an_interrupt_while_fork_waits_leaves_every_mutex_with_its_owner(tmp_path):
+    """The fork waits on for the call under way; later forks, calls and children go on."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr
