@@ -1,4 +1,9 @@
-"""Doors in a dict: the reference store, shared by clients of one process."""
+"""Doors in a dict: the reference store, shared by clients of one process.
+
+A finalizer or a signal handler may call in the middle of a step of its own thread. At another
+door that is no matter. At the same one a release or a withdrawal waits until the step has
+ended, and whoever needs an answer is told to ask again: a half-done door has none.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,8 @@ import weakref
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.core.door import Door
+from holdfast.embedded.afterwards import Afterwards
+from holdfast.errors import BackendUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,15 +36,17 @@ class MemoryStore:
         # under the same name goes on above the old one's tokens. Expiry never reads it.
         self._epoch = time.time() - clock.now()
         self._doors: dict[str, Door] = {}
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
+        self._inside: set[str] = set()
+        self._afterwards = Afterwards()
         self._floor = 0
-        self._listeners: dict[str, Callable[[str], None]] = {}
+        self._listeners: dict[str, Callable[[str], object]] = {}
 
     def now(self) -> float:
         """Return the store's time."""
         return self._clock.now() + self._epoch
 
-    def listen(self, client: str, ring: Callable[[str], None]) -> None:
+    def listen(self, client: str, ring: Callable[[str], object]) -> None:
         """Let the client be told which of its claims should ask again."""
         with self._mutex:
             self._listeners[client] = ring
@@ -62,16 +71,30 @@ class MemoryStore:
 
     def release(self, grant: Grant, *, tombstone: bool) -> bool:
         """See Door.release."""
-        claim = grant.claim
-        return self._step(
-            claim.name, lambda door: door.release(claim.id, now=self.now(), tombstone=tombstone)
-        )
+        name, claim_id = grant.claim.name, grant.claim.id
+
+        def work() -> bool:
+            return self._step(
+                name, lambda door: door.release(claim_id, now=self.now(), tombstone=tombstone)
+            )
+
+        if self._is_inside(name):
+            self._afterwards.add(work)
+            return True
+        return work()
 
     def withdraw(self, claim: Claim, *, tombstone: bool) -> None:
         """See Door.withdraw."""
-        self._step(
-            claim.name, lambda door: door.withdraw(claim, now=self.now(), tombstone=tombstone)
-        )
+
+        def work() -> None:
+            self._step(
+                claim.name, lambda door: door.withdraw(claim, now=self.now(), tombstone=tombstone)
+            )
+
+        if self._is_inside(claim.name):
+            self._afterwards.add(work)
+        else:
+            work()
 
     def break_(self, name: str, *, token: int | None, owner: str | None) -> tuple[Holder, ...]:
         """See Door.break_."""
@@ -90,53 +113,82 @@ class MemoryStore:
     def names(self, prefix: str) -> list[str]:
         """Return the names in use that start with the prefix, in byte order."""
         with self._mutex:
-            return sorted((one for one in self._doors if one.startswith(prefix)), key=str.encode)
+            # A copy first: a finalizer that strikes meanwhile may change it.
+            names = [one for one in list(self._doors) if one.startswith(prefix)]
+        return sorted(names, key=str.encode)
 
     def after_fork_in_child(self) -> None:
         """Be a store of the child's own: what the parent's threads hold is not here."""
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
+        self._inside = set()
+        self._afterwards.clear()
         self._doors = {}
 
-    def _step(self, name: str, verb: Callable[[Door], T]) -> T:
-        # No generator around it: one that is interrupted lives on in the traceback, with the
-        # mutex, while the withdrawal waits for that.
-        rings: list[tuple[Callable[[str], None], str]] = []
+    def _is_inside(self, name: str) -> bool:
         with self._mutex:
-            door = self._doors.get(name)
-            if door is None:
-                door = self.door(token=self._floor)
-            try:
-                answer = verb(door)
-            finally:
-                self._settle(name, door, rings)
-        for ring, claim_id in rings:
-            ring(claim_id)
+            return name in self._inside
+
+    def _step(self, name: str, act: Callable[[Door], T]) -> T:
+        rings: list[tuple[Callable[[str], object], str]] = []
+        is_outermost = False
+        try:
+            with self._mutex:
+                is_outermost = not self._inside
+                answer = self._at_door(name, act, rings)
+        finally:
+            for ring, claim_id in rings:
+                ring(claim_id)
+            if is_outermost:
+                self._afterwards.do()
         return answer
 
-    def _settle(
-        self, name: str, door: Door, rings: list[tuple[Callable[[str], None], str]]
-    ) -> None:
+    def _at_door(
+        self, name: str, act: Callable[[Door], T], rings: list[tuple[Callable[[str], object], str]]
+    ) -> T:
+        if name in self._inside:
+            raise BackendUnavailable(
+                "a signal handler or a finalizer asks in the middle of a step of the same "
+                "thread at the same name; ask again outside of it",
+                name=name,
+            )
+        try:
+            # Before the door is fetched: whoever strikes after this finds it in use.
+            self._inside.add(name)
+            door = self._doors.get(name) or self.door(token=self._floor)
+            try:
+                answer = act(door)
+            finally:
+                rings.extend(self._put_back(name, door))
+        finally:
+            self._inside.discard(name)
+        return answer
+
+    def _put_back(self, name: str, door: Door) -> list[tuple[Callable[[str], object], str]]:
+        """Keep the door if anybody is there; return who should be rung."""
         if door.places:
             self._doors[name] = door
         else:
-            # Nothing is kept of an idle name but one number for all of them:
-            # a million names must leave the process no larger.
-            self._floor = max(self._floor, door.token)
+            # Nothing is kept of an idle name but one number for all of them: a million names
+            # must leave the process no larger. Compared without a call, so that nobody
+            # strikes between reading and writing it.
+            if door.token > self._floor:  # noqa: PLR1730 - `max` is a call
+                self._floor = door.token
             self._doors.pop(name, None)
-        rings.extend(
+        rings = [
             (ring, place.claim.id)
             for place in door.woken
             if (ring := self._listeners.get(place.claim.client)) is not None
-        )
+        ]
         door.woken.clear()
         door.changed.clear()
         door.dropped.clear()
+        return rings
 
 
 # `memory://tests` names a store that all clients of this process share while one of them
 # lives. Module state, because a URL is all that two clients have in common.
 _named: weakref.WeakValueDictionary[str, MemoryStore] = weakref.WeakValueDictionary()
-_naming = threading.Lock()
+_naming = threading.RLock()
 
 
 def named_store(name: str, clock: Clock) -> MemoryStore:
