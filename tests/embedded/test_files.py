@@ -279,8 +279,8 @@ def test_tokens_grow_over_a_boot_with_the_wall_clock_set_back(path, url, monkeyp
 
 def test_tokens_grow_over_a_boot_also_for_a_name_that_was_swept(path, url, monkeypatch):
     """Law 3, "and sweeping": the youngest token may be swept after a hold of many days."""
-    monkeypatch.setattr("holdfast.embedded.database.SWEEP_AFTER", 0.0)
-    monkeypatch.setattr("holdfast.embedded.database.SWEEP_EVERY", 1)
+    monkeypatch.setattr("holdfast.embedded.sweeping.SWEEP_AFTER", 0.0)
+    monkeypatch.setattr("holdfast.embedded.sweeping.SWEEP_EVERY", 1)
     with holdfast.Locks(url) as locks:
         lease = locks.lock("door").acquire()
         lease.release()

@@ -20,7 +20,7 @@ owners = []
 def call():
     inside.set()
     may_end.wait()
-    owners.append(worker._turn.is_mine)
+    owners.append(worker._turn.owner == threading.get_ident())
 
 def is_waiting():
     frame = sys._current_frames()[main]

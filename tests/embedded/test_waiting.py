@@ -9,7 +9,7 @@ import pytest
 
 import holdfast
 from holdfast.core.door import WINDOW
-from holdfast.embedded.doorbell import Doorbells
+from holdfast.embedded.doorbell import Doorbell
 
 SECONDS = 10.0
 MOST_STATEMENTS = 12
@@ -91,9 +91,9 @@ def test_a_release_rings_only_the_one_it_admits(url, clients, eventually):
         eventually(lambda: len(holder.inspect("door").line) == 1)
         second = Waiter(third)
         eventually(lambda: len(holder.inspect("door").line) == 2)
-        bells = holder._client.backend._database.bells
-        ring = bells.ring
-        bells.ring = lambda addresses: (rung.append(list(addresses)), ring(rung[-1]))
+        bell = holder._client.backend._database.bell
+        ring = bell.ring
+        bell.ring = lambda addresses: (rung.append(list(addresses)), ring(rung[-1]))
 
         lease.release()
         first.join()
@@ -107,7 +107,7 @@ def test_a_waiter_whose_bell_is_never_heard_still_gets_in_within_the_window(
     clients, eventually, monkeypatch
 ):
     """Across network namespaces no datagram arrives; then the slow look is what remains."""
-    monkeypatch.setattr(Doorbells, "ring", lambda _self, _addresses: None)
+    monkeypatch.setattr(Doorbell, "ring", lambda _self, _addresses: None)
     holder, waiter = clients
     lease = holder.lock("door").acquire()
     waiting = Waiter(waiter)
@@ -127,9 +127,9 @@ def test_a_stranger_at_the_bell_is_not_taken_for_a_release(clients, eventually):
     lease = holder.lock("door").acquire()
     waiting = Waiter(waiter)
     eventually(lambda: holder.inspect("door").line)
-    [(bell, _)] = waiter._client.backend._database.bells._bells.values()
+    port = waiter._client.backend._database.bell._socket.getsockname()[1]
 
-    holder._client.backend._database.bells.ring([f"{bell.getsockname()[1]}:0123456789abcdef"])
+    holder._client.backend._database.bell.ring([f"{port}:0123456789abcdef"])
     has_entered = waiting.entered_at is not None
     lease.release()
     waiting.join()

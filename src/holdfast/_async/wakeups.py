@@ -34,25 +34,29 @@ class AsyncWakeups:
         if claim_id not in self._rung:
             self._rung[claim_id] = runtime.Event()
 
-    def ring(self, claim_id: str) -> None:
-        """Let the claim ask again."""
+    def ring(self, claim_id: str) -> bool:
+        """Let the claim ask again; false if nobody expects a ring for it."""
         event = self._rung.get(claim_id)
         if event is not None:
             event.set()
+        return event is not None
 
-    async def wait(self, claim_id: str, *, deadline: float, ear: Ear | None = None) -> None:
-        """Return at the next ring, or at one that came since the last wait.
+    async def wait(self, claim_id: str, *, deadline: float, ear: Ear | None = None) -> bool:
+        """Return at the next ring, or at one that came since the last wait; false if none did.
 
         Given an ear on what brings the rings, whoever waits may listen by itself.
         """
         event = self._rung.get(claim_id)
         if event is None:
-            return
+            return True
         if ear is None:
             await runtime.wait_for(event, deadline=deadline, clock=self._clock)
         else:
             await ear.attend(event, deadline=deadline)
+        if not event.is_set():
+            return False
         event.clear()
+        return True
 
     def forget(self, claim_id: str) -> None:
         """Keep no more rings for this claim."""

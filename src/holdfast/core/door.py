@@ -27,7 +27,7 @@ from holdfast.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
 __all__ = ["TOMBSTONE", "WINDOW", "Door", "Place", "Standing", "another_capacity"]
 
@@ -158,9 +158,7 @@ class Door:
         if any(one.standing is not Standing.WAITING and one.until <= now for one in self.places):
             self._expire(now=now)
         line = [one for one in self.places if one.standing is Standing.WAITING]
-        if not line:
-            return
-        for place in admit(capacity=self.capacity, inside=self._inside(), line=line):
+        for place in self._admitted(line):
             place.standing = Standing.ADMITTED
             place.since = now
             place.until = now + WINDOW
@@ -197,19 +195,6 @@ class Door:
                 return place
         return None
 
-    def ahead_of(self, claim_id: str) -> Iterator[Place]:
-        """Yield those inside, and the nearest one in front of the claim in the line."""
-        nearest = None
-        for place in self.places:
-            if place.standing in (Standing.HOLDING, Standing.ADMITTED):
-                yield place
-            elif place.claim.id == claim_id:
-                break
-            elif place.standing is Standing.WAITING:
-                nearest = place
-        if nearest is not None:
-            yield nearest
-
     # -- the steps ---------------------------------------------------------------------
 
     def _holds(self, place: Place | None, *, now: float) -> bool:
@@ -227,12 +212,15 @@ class Door:
         line = [one for one in self.places if one.standing is Standing.WAITING]
         arrived = self._next_arrival()
         place = Place(claim, arrived=arrived, standing=Standing.WAITING, since=now, bell=bell)
-        if place in admit(capacity=self.capacity, inside=self._inside(), line=[*line, place]):
+        if place in self._admitted([*line, place]):
             return self._enter(claim, now=now)
         if claim.queues:
             self.places.append(place)
             self.changed.append(place)
         return self._held(place, now=now)
+
+    def _admitted(self, line: list[Place]) -> list[Place]:
+        return admit(capacity=self.capacity, inside=self._inside(), line=line) if line else []
 
     def _enter(self, claim: Claim, *, now: float) -> Grant:
         place = Place(
@@ -321,14 +309,16 @@ class Door:
     def _held(self, place: Place, *, now: float) -> Held:
         number = None
         if place.claim.queues and place.standing is Standing.WAITING:
-            number = sum(
-                one.standing is Standing.WAITING and one.arrived <= place.arrived
-                for one in self.places
-            )
+            number = 1 + self._waiting_before(place)
         # At least once per window, so that a place which opens is seen even if the one who
         # was admitted to it is dead: then nobody else would tell.
         ends = [now + WINDOW, *(one.until for one in self._inside())]
         return Held(self._holders(now=now), number, min(ends) - now, self._closing(now=now))
+
+    def _waiting_before(self, place: Place) -> int:
+        return sum(
+            one.standing is Standing.WAITING and one.arrived < place.arrived for one in self.places
+        )
 
     def _holders(self, *, now: float) -> tuple[Holder, ...]:
         return tuple(

@@ -1,167 +1,212 @@
 """The embedded SQLite file: the verbs, each one short transaction through the door.
 
-What is decided is in core/door.py, how it lies in the file in rows.py, how the file is
+What is decided is in core/door.py, how a door is read and written in doors.py, how the file is
 opened in connection.py.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from holdfast.core.door import Door, Standing
+from holdfast.core.door import TOMBSTONE, Standing
 from holdfast.core.naming import name_of, storage_key
 from holdfast.core.tokens import next_token
+from holdfast.embedded import diagnosis
+from holdfast.embedded.afterwards import Afterwards
 from holdfast.embedded.connection import Connection
-from holdfast.embedded.doorbell import Doorbells
-from holdfast.embedded.filesystem import kind_of
-from holdfast.embedded.rows import (
-    DROP,
-    GRANT_IF_EMPTY,
-    LOAD,
-    RELEASE_IF_ALONE,
-    SAVE,
-    door_from,
-    record_of,
-    row_of,
-    row_of_grant,
-)
-from holdfast.model import Finding, Grant
+from holdfast.embedded.doorbell import Doorbell
+from holdfast.embedded.doors import Doors
+from holdfast.embedded.rows import GRANT_IF_EMPTY, NEAREST_BEFORE, RELEASE_IF_ALONE, row_of_grant
+from holdfast.embedded.sweeping import Broom
+from holdfast.embedded.waiters import Waiters
+from holdfast.model import Grant, Held
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from holdfast.model import Claim, Held, Holder, Inspection, Renewal
+    from holdfast.core.door import Door, Place
+    from holdfast.model import Claim, Finding, Holder, Inspection, Renewal
     from holdfast.runtime.clock import Clock
 
-T = TypeVar("T")
+PATIENCE = 2.0
+"""How long what was put off is tried, in seconds."""
 
-SWEEP_AFTER = 24 * 3600.0
-"""An idle record may go once its last token is this far behind the store's clock."""
-
-SWEEP_EVERY = 64
-SWEEP_ROWS = 256
+MAY_BE_FORGOTTEN = (Standing.HOLDING, Standing.ADMITTED, Standing.WAITING)
 
 
 class Database:
-    """The verbs on one client's connection; they come one at a time."""
+    """The verbs on one client's connection; they come one at a time.
+
+    `tell` is called with a claim of ours that should ask again, from any thread.
+    """
 
     def __init__(
-        self, path: Path, *, namespace: str, clock: Clock, create: bool, synchronous: str
+        self,
+        path: Path,
+        *,
+        namespace: str,
+        clock: Clock,
+        create: bool,
+        synchronous: str,
+        tell: Callable[[str], None],
     ) -> None:
-        self.bells = Doorbells()
+        self.bell = Doorbell()
+        self.waiters = Waiters()
         self.connection = Connection(path, clock=clock, create=create, synchronous=synchronous)
+        self._clock = clock
         self._namespace = namespace
         self._synchronous = synchronous
-        self._ahead: dict[str, tuple[str, ...]] = {}
-        self._rings: list[str] = []
-        self._sweep_from = b""
-        self._until_sweep = 0
+        self._tell = tell
+        self._broom = Broom(self.connection)
+        self._afterwards = Afterwards()
+        self._doors = Doors(
+            self.connection,
+            self.bell,
+            self.waiters,
+            namespace=namespace,
+            afterwards=self._afterwards,
+        )
+        self._over: dict[str, float] = {}
         forking.forget_in_child(self)
 
     # -- the verbs ---------------------------------------------------------------------
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See Door.arrive; a name whose holder's process is dead is freed on the way."""
-        presence = self.connection.open(deadline)
-        presence.announce(claim.client)
+        presence = self.connection.open(deadline, client=claim.client)
+        if self._over and claim.id in self._over:
+            return Held(())
         while True:
             answer = self._ask(claim, deadline)
             if isinstance(answer, Grant):
-                if self._ahead:
-                    self.stop_waiting(claim.id)
+                if self.bell.is_hung or self.waiters.are_any:
+                    self.stop_waiting(claim)
                 return answer
-            gone = [one for one in self._ahead.get(claim.id, ()) if presence.is_gone(one)]
-            if not gone:
-                if not claim.queues:
-                    self.stop_waiting(claim.id)
+            gone = [one for one in self.waiters.watched_by(claim) if presence.is_gone(one)]
+            if gone:
+                self._doors.forget(gone, deadline)
+            elif answer.place is None:
+                self.stop_waiting(claim)
                 return answer
-            self._forget(gone, deadline)
+            else:
+                return answer if self.waiters.is_first(claim) else replace(answer, retry_in=None)
 
     def _ask(self, claim: Claim, deadline: float) -> Grant | Held:
-        if claim.id in self._ahead:
+        if self.waiters.arrival_of(claim) is not None:
             waiting = self.connection.patiently(lambda: self._still_waiting(claim), deadline)
             if waiting is not None:
                 return waiting
-        else:
-            grant = self.connection.patiently(lambda: self._grant_if_empty(claim), deadline)
+        elif not self.waiters.are_at(claim.name):
+            grant = self._grant_if_empty(claim, deadline)
             if grant is not None:
                 return grant
-        return self._verb(claim.name, deadline, lambda door: self._arrive(door, claim))
+        return self._doors.verb(
+            claim.name, deadline, lambda door: self._arrive(door, claim), claim=claim
+        )
 
-    def _grant_if_empty(self, claim: Claim) -> Grant | None:
+    def _grant_if_empty(self, claim: Claim, deadline: float) -> Grant | None:
         key, now = storage_key(self._namespace, claim.name), self.connection.now()
         row = row_of_grant(key, claim, now=now, token=next_token(last=0, clock=now))
-        granted = self.connection.execute(GRANT_IF_EMPTY, (*row, key)).fetchall()
+        granted, _ = self.connection.write(GRANT_IF_EMPTY, (*row, key), deadline)
         return Grant(claim, granted[0][0], claim.ttl) if granted else None
 
     def _still_waiting(self, claim: Claim) -> Held | None:
-        """Return the answer of a claim whose turn has not come: one read, no transaction."""
-        door = self._load(storage_key(self._namespace, claim.name))
+        """Return the answer of a claim whose turn has not come: a look, no transaction."""
+        door = self._doors.load(claim.name, claim)
         place = door.find(claim.id)
         if place is None or place.standing is not Standing.WAITING:
             return None
         answer = self._arrive(door, claim)
-        if isinstance(answer, Grant) or door.changed or door.dropped:
+        if isinstance(answer, Grant) or door.changed or door.dropped or door.fell_short:
             return None
         return answer
 
     def _arrive(self, door: Door, claim: Claim) -> Grant | Held:
-        bell = self.bells.hang(claim.id) if door.places and claim.queues else ""
+        bell = self.bell.hang(claim.id) if door.places and claim.queues else ""
         answer = door.arrive(claim, now=self.connection.now(), bell=bell)
-        if not isinstance(answer, Grant):
-            clients = {place.claim.client for place in door.ahead_of(claim.id)}
-            self._ahead[claim.id] = tuple(clients - {claim.client})
+        if isinstance(answer, Grant):
+            return answer
+        place = door.find(claim.id)
+        if place is not None and answer.place is not None:
+            self._tell_next(self.waiters.join(claim, arrived=place.arrived))
+        if place is None or self.waiters.is_first(claim):
+            self.waiters.watch(claim, self._ahead_of(door, claim, place))
         return answer
+
+    def _ahead_of(self, door: Door, claim: Claim, place: Place | None) -> set[str]:
+        """Return the clients of those inside, of the front, and of the nearest in the line."""
+        clients = {one.claim.client for one in door.places if one.standing in MAY_BE_FORGOTTEN}
+        if place is not None:
+            key = storage_key(self._namespace, claim.name)
+            nearest = self.connection.execute(NEAREST_BEFORE, (key, place.arrived)).fetchone()
+            clients.update(nearest or ())
+        return clients - {claim.client}
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> list[Renewal]:
         """See Door.renew; the whole batch in one transaction."""
         self.connection.open(deadline)
 
-        def renewed(claim: Claim) -> Renewal:
-            return self._through_door(
+        def renewed(claim: Claim, rings: list[str]) -> Renewal:
+            return self._doors.through(
                 claim.name,
                 lambda door: door.renew(claim.id, now=self.connection.now(), ttl=claim.ttl),
+                rings,
             )
 
-        return self._transact(lambda: [renewed(grant.claim) for grant in grants], deadline)
+        return self._doors.transact(
+            lambda rings: [renewed(one.claim, rings) for one in grants], deadline
+        )
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See Door.release."""
+        claim = grant.claim
+        if tombstone:
+            self._bury(claim)
+        if self.connection.is_inside:
+            self._afterwards.add(lambda: self._release(claim, self._patience(claim)))
+            return True
+        return self._release(claim, deadline)
+
+    def _release(self, claim: Claim, deadline: float) -> bool:
         self.connection.open(deadline)
-        claim, now = grant.claim, self.connection.now()
-        if not tombstone:
-            key = storage_key(self._namespace, claim.name)
-            released = self.connection.patiently(
-                lambda: self.connection.execute(RELEASE_IF_ALONE, (key, claim.id, now, now, key)),
-                deadline,
-            )
-            if released.rowcount:
-                self._sweep_now_and_then(deadline)
-                return True
-        return self._verb(
-            claim.name,
-            deadline,
-            lambda door: door.release(claim.id, now=now, tombstone=tombstone),
-        )
+        now = self.connection.now()
+        key = storage_key(self._namespace, claim.name)
+        values = (key, claim.id, now, now, key)
+        _, released = self.connection.write(RELEASE_IF_ALONE, values, deadline)
+        if released:
+            self._broom.sweep_now_and_then(deadline)
+            self._afterwards.do()
+            return True
+        return self._doors.verb(claim.name, deadline, lambda door: door.release(claim.id, now=now))
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See Door.withdraw."""
+        if tombstone:
+            self._bury(claim)
+        if self.connection.is_inside:
+            self._afterwards.add(lambda: self._withdraw(claim, self._patience(claim)))
+        else:
+            self._withdraw(claim, deadline)
+
+    def _withdraw(self, claim: Claim, deadline: float) -> None:
         self.connection.open(deadline)
-        self.stop_waiting(claim.id)
-        self._verb(
+        self._doors.verb(
             claim.name,
             deadline,
-            lambda door: door.withdraw(claim, now=self.connection.now(), tombstone=tombstone),
+            lambda door: door.withdraw(claim, now=self.connection.now()),
+            claim=claim,
         )
+        self.stop_waiting(claim)
 
     def break_(
         self, name: str, *, token: int | None, owner: str | None, deadline: float
     ) -> tuple[Holder, ...]:
         """See Door.break_."""
         self.connection.open(deadline)
-        return self._verb(
+        return self._doors.verb(
             name,
             deadline,
             lambda door: door.break_(now=self.connection.now(), token=token, party=owner),
@@ -170,7 +215,7 @@ class Database:
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """Return what the file says of the name; writes nothing."""
         self.connection.open(deadline)
-        return self.connection.patiently(lambda: self._look(name), deadline)
+        return self.connection.patiently(lambda: self._doors.look(name), deadline)
 
     def survey(self, prefix: str, *, deadline: float) -> list[Inspection]:
         """Return all names in use that begin with the prefix, in byte order."""
@@ -183,7 +228,7 @@ class Database:
                 " AND substr(key, 1, ?) = ? ORDER BY key",
                 (start, int(Standing.GONE), len(start), start),
             )
-            seen = [self._look(name_of(key)) for (key,) in rows.fetchall()]
+            seen = [self._doors.look(name_of(key)) for (key,) in rows.fetchall()]
             return [one for one in seen if one.is_in_use]
 
         return self.connection.patiently(work, deadline)
@@ -191,158 +236,50 @@ class Database:
     def disown(self, client: str, *, deadline: float) -> None:
         """Leave what the client still holds to its ttl, though the client goes away."""
         self.connection.open(deadline)
-        self.connection.patiently(
-            lambda: self.connection.execute(
-                "UPDATE places SET client = '' WHERE client = ?", (client,)
-            ),
-            deadline,
-        )
+        statement = "UPDATE places SET client = '' WHERE client = ?"
+        self.connection.write(statement, (client,), deadline)
 
     def diagnose(self, *, deadline: float) -> list[Finding]:
         """Return what this file can promise."""
         self.connection.open(deadline)
-        findings = [
-            Finding(
-                "ok",
-                "file",
-                f"{self.connection.path}, on {kind_of(self.connection.path.parent) or 'a disk'}",
-            ),
-            Finding(
-                "note",
-                "reach",
-                "excludes processes that open this very file on this machine, and no others",
-                "for several machines use a server, such as redis://",
-            ),
-        ]
-        if self._synchronous == "full":
-            findings.append(Finding("ok", "durability", "every grant is on disk before it counts"))
-        else:
-            findings.append(
-                Finding(
-                    "note",
-                    "durability",
-                    "a power cut may lose the last grants and their tokens; a killed process not",
-                    "add ?synchronous=full to the URL if tokens must survive a power cut",
-                )
-            )
-        rows = self.connection.patiently(
-            lambda: self.connection.execute("PRAGMA quick_check(1)").fetchall(), deadline
-        )
-        if rows == [("ok",)]:
-            findings.append(Finding("ok", "integrity", "the file is sound"))
-        else:
-            findings.append(
-                Finding(
-                    "error",
-                    "integrity",
-                    f"the file is damaged: {rows[0][0]}",
-                    "stop its users, move it away and let Holdfast make a new one",
-                )
-            )
-        return findings
+        return diagnosis.findings(self.connection, synchronous=self._synchronous, deadline=deadline)
 
     # -- waiting -----------------------------------------------------------------------
 
-    def is_anyone_gone(self, claim_id: str) -> bool:
+    def is_anyone_gone(self, claim: Claim) -> bool:
         """Whether one of those in front of a waiting claim is dead; runs no statement."""
-        presence = self.connection.presence
-        return presence is not None and any(
-            presence.is_gone(client) for client in self._ahead.get(claim_id, ())
-        )
+        is_gone = self.connection.presence.is_gone
+        return any(is_gone(client) for client in self.waiters.watched_by(claim))
 
-    def stop_waiting(self, claim_id: str) -> None:
-        """Let go of what a waiting claim needed."""
-        self._ahead.pop(claim_id, None)
-        self.bells.take_down(claim_id)
+    def stop_waiting(self, claim: Claim) -> None:
+        """Let go of what a waiting claim needed; the next of ours at this name looks."""
+        self.bell.take_down(claim.id)
+        self._tell_next(self.waiters.leave(claim))
+
+    def _tell_next(self, claim_id: str | None) -> None:
+        if claim_id is not None:
+            self._tell(claim_id)
 
     def close(self) -> None:
-        """Close the file and the bells; a closed database opens again when it is used."""
-        self.bells.close()
-        self._ahead.clear()
+        """Close the file and the bell; a closed database opens again when it is used."""
+        self.bell.close()
+        self.waiters.clear()
         self.connection.close()
 
     def after_fork_in_child(self) -> None:
-        """Let go of the parent's bells."""
-        self.bells.close()
-        self.bells = Doorbells()
-        self._ahead = {}
+        """Let go of the parent's bell."""
+        self.bell.close()
+        self.waiters.clear()
+        self._afterwards.clear()
+        self._over = {}
 
-    # -- through the door --------------------------------------------------------------
+    def _bury(self, claim: Claim) -> None:
+        # Only this client sends requests for its claims, and none of them is under way for
+        # longer than its call. So what is over need not stand in the file for all to read.
+        now = self._clock.now()
+        while self._over and next(iter(self._over.values())) <= now:
+            del self._over[next(iter(self._over))]
+        self._over[claim.id] = now + max(claim.ttl, TOMBSTONE)
 
-    def _verb(self, name: str, deadline: float, act: Callable[[Door], T]) -> T:
-        return self._transact(lambda: self._through_door(name, act), deadline)
-
-    def _transact(self, work: Callable[[], T], deadline: float) -> T:
-        self._rings = []
-        answer = self.connection.transact(work, deadline)
-        # After the commit: whoever is rung must find its place.
-        self.bells.ring(self._rings)
-        return answer
-
-    def _through_door(self, name: str, act: Callable[[Door], T]) -> T:
-        key = storage_key(self._namespace, name)
-        door = self._load(key)
-        record = (door.token, door.capacity)
-        answer = act(door)
-        standing = {place.arrived: place for place in door.places}
-        left = [(key, place.arrived) for place in door.dropped if place.arrived not in standing]
-        self.connection.execute_many(DROP, left)
-        changed = {place.arrived: place for place in door.changed}
-        rows = [row_of(key, place, door) for place in standing.values() if place.arrived in changed]
-        if (door.token, door.capacity) != record or (key, 0) in left:
-            first = standing.get(0)
-            rows.append(record_of(key, door) if first is None else row_of(key, first, door))
-        self.connection.execute_many(SAVE, rows)
-        self._rings.extend(place.bell for place in door.woken)
-        return answer
-
-    def _load(self, key: bytes) -> Door:
-        return door_from(key, self.connection.execute(LOAD, (key,)))
-
-    def _look(self, name: str) -> Inspection:
-        door = self._load(storage_key(self._namespace, name))
-        now = self.connection.now()
-        door.settle(now=now)
-        return door.inspect(name, now=now)
-
-    def _forget(self, clients: Sequence[str], deadline: float) -> None:
-        def work() -> None:
-            marks = ", ".join("?" * len(clients))
-            rows = self.connection.execute(
-                f"SELECT DISTINCT key FROM places WHERE client IN ({marks})",  # noqa: S608
-                clients,
-            )
-            for (key,) in rows.fetchall():
-                self._through_door(
-                    name_of(key), lambda door: door.forget(clients, now=self.connection.now())
-                )
-
-        self._transact(work, deadline)
-
-    def _sweep_now_and_then(self, deadline: float) -> None:
-        # A few rows at a time, from where the last sweep stopped: a lock per order id
-        # must not fill the file for ever, and no caller should pay for all of them.
-        self._until_sweep -= 1
-        if self._until_sweep <= 0:
-            self._until_sweep = SWEEP_EVERY
-            self.connection.transact(self._sweep, deadline)
-
-    def _sweep(self) -> None:
-        rows = self.connection.execute(
-            "SELECT key, last_token, id != '' OR arrived > 0 FROM places WHERE key > ?"
-            " ORDER BY key, arrived LIMIT ?",
-            (self._sweep_from, SWEEP_ROWS),
-        ).fetchall()
-        is_all = len(rows) < SWEEP_ROWS
-        # The last key's claims may lie beyond the limit, unseen.
-        busy = {key for key, _, is_busy in rows if is_busy} | {rows[-1][0] if not is_all else b""}
-        limit = (self.connection.now() - SWEEP_AFTER) * 1_000_000
-        idle = [(key, token) for key, token, _ in rows if key not in busy and token < limit]
-        self.connection.execute_many(
-            "DELETE FROM places WHERE key = ?", [(key,) for key, _ in idle]
-        )
-        if idle:
-            # What the next boot must stay above, though nobody remembers the names.
-            floor = max(token for _, token in idle)
-            self.connection.execute("UPDATE meta SET floor = max(floor, ?)", (floor,))
-        self._sweep_from = b"" if is_all else rows[-1][0]
+    def _patience(self, claim: Claim) -> float:
+        return self._clock.now() + min(claim.ttl, PATIENCE)

@@ -2,13 +2,15 @@
 
 Beside the database stands a directory. Each client holds an exclusive lock on a file of
 its own in it, so that a waiter sees at once that a killed process is gone. And all hold a
-shared lock on `boot`, so that a new boot's client knows that no old one is left.
+shared lock on `boot`, so that a new boot's client knows that no old one is left. Both last
+until the client leaves, whatever becomes of its connection to the database meanwhile.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -18,77 +20,112 @@ if TYPE_CHECKING:
 
 _SUFFIX = ".client"
 
+# The clients that this process has announced, by their process: a fork copies the list and not
+# the locks. Module state, because they do not know each other. Whoever runs this is alive, and
+# so are they; fifty clients of one process need not open each other's files all the time.
+_here: dict[str, int] = {}
+
+
+class Descriptor(io.FileIO):
+    """An open side file, made and owned in one step: an interrupt after it loses no number.
+
+    A number that got lost would stay open, with its lock, and our own next attempt would
+    wait for it for ever.
+    """
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        super().__init__(str(path), "a+" if create else "r+")
+
+    def __del__(self) -> None:
+        self.close()
+
 
 class Presence:
     """The side files of one database, as one client sees them."""
 
     def __init__(self, database: Path) -> None:
         self._directory = database.with_name(database.name + "-clients")
-        self._directory.mkdir(mode=0o700, exist_ok=True)
-        self._boot = os.open(self._directory / "boot", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._own: dict[str, int] = {}
+        self._boot: Descriptor | None = None
+        self._own: dict[str, Descriptor] = {}
 
-    def share(self) -> None:
-        """Say that a client of this boot is here; waits while another adopts the boot."""
-        fcntl.flock(self._boot, fcntl.LOCK_SH)
+    @property
+    def is_here(self) -> bool:
+        """Whether any client was announced, and has not left."""
+        return bool(self._own)
 
-    def try_alone(self) -> bool:
-        """Whether no other client is here, and none can come until `share`."""
+    def come(self) -> bool:
+        """Be here before the database is used; whether no other client is, until `share`."""
+        if self._boot is None:
+            self._directory.mkdir(mode=0o700, exist_ok=True)
+            self._boot = Descriptor(self._directory / "boot", create=True)
+        elif self._own:
+            return False  # back after a lost connection: whoever might adopt waits for us
         try:
             fcntl.flock(self._boot, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            self.share()
             return False
         return True
 
+    def share(self) -> None:
+        """Say that a client of this boot is here; waits while another adopts the boot."""
+        if self._boot is not None:
+            fcntl.flock(self._boot, fcntl.LOCK_SH)
+
+    def is_announced(self, client: str) -> bool:
+        """Whether this client is seen as alive; nobody is always."""
+        return not client or client in self._own
+
     def announce(self, client: str) -> None:
         """Be seen as alive under this id until `leave`, or until the process dies."""
-        if client in self._own:
+        if self.is_announced(client):
             return
         self._sweep()
         path = self._path(client)
         while client not in self._own:
-            own = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(own, fcntl.LOCK_EX)
-            if _is_same_file(own, path):
-                self._own[client] = own
-            else:
-                # Somebody's sweep took the unlocked file for a dead client's: again.
-                os.close(own)
+            own = Descriptor(path, create=True)
+            try:
+                fcntl.flock(own, fcntl.LOCK_EX)
+                if _is_same_file(own, path):
+                    self._own[client] = own
+                    _here[client] = os.getpid()
+            finally:
+                if client not in self._own:
+                    # Somebody's sweep took the unlocked file for a dead client's, and we try
+                    # again; or an interrupt struck, and whoever tries again must not wait for us.
+                    own.close()
 
     def is_gone(self, client: str) -> bool:
         """Whether the client's process is dead; an id without presence ends by its ttl."""
-        if not client or client in self._own:
+        if not client or client in self._own or _here.get(client) == os.getpid():
             return False
         try:
-            other = os.open(self._path(client), os.O_RDWR | os.O_CLOEXEC)
+            with Descriptor(self._path(client), create=False) as other:
+                fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except FileNotFoundError:
             # It left, or was swept after its death. What still stands under its id in the
             # database belongs to nobody.
             return True
         except OSError:
-            return False
-        try:
-            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        finally:
-            os.close(other)
+            return False  # it has the lock; or we cannot know, for want of a descriptor
         return True
 
     def leave(self) -> None:
         """Be gone: remove our own files, then let go of the locks."""
-        for client, descriptor in self._own.items():
+        for client in list(self._own):
             with suppress(OSError):
                 self._path(client).unlink()
-            os.close(descriptor)
-        self._own.clear()
-        os.close(self._boot)
+        self.let_go()
 
     def let_go(self) -> None:
-        """Close the descriptors that a fork copied; the parent's locks stay with the parent."""
-        for descriptor in (*self._own.values(), self._boot):
-            os.close(descriptor)
-        self._own.clear()
+        """Close the descriptors; locks that a fork copied stay with the parent."""
+        while self._own:
+            client, own = self._own.popitem()
+            _here.pop(client, None)
+            own.close()
+        boot, self._boot = self._boot, None
+        if boot is not None:
+            boot.close()
 
     def _path(self, client: str) -> Path:
         return self._directory / f"{client}{_SUFFIX}"
@@ -96,22 +133,21 @@ class Presence:
     def _sweep(self) -> None:
         for path in self._directory.glob(f"*{_SUFFIX}"):
             with suppress(FileNotFoundError):
-                self._remove_if_dead(path)
+                _remove_if_dead(path)
 
-    def _remove_if_dead(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+def _remove_if_dead(path: Path) -> None:
+    with Descriptor(path, create=False) as one:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink()
         except OSError as error:
             if error.errno not in (errno.EWOULDBLOCK, errno.ENOENT):
                 raise
-        finally:
-            os.close(descriptor)
 
 
-def _is_same_file(descriptor: int, path: Path) -> bool:
+def _is_same_file(descriptor: Descriptor, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.path.samestat(os.fstat(descriptor.fileno()), path.stat())
     except FileNotFoundError:
         return False

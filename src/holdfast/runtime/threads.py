@@ -104,10 +104,11 @@ class Event:
     One is made for every claim that waits, and most are set by the very thread that waits.
     """
 
-    __slots__ = ("_gates", "_is_set")
+    __slots__ = ("_gates", "_is_nudged", "_is_set")
 
     def __init__(self) -> None:
         self._is_set = False
+        self._is_nudged = False
         self._gates: list[threading.Lock] = []
 
     def is_set(self) -> bool:
@@ -118,6 +119,14 @@ class Event:
         """Wake whoever waits."""
         # Before the gates are looked at, as a gate is added before this is: one sees the other.
         self._is_set = True
+        self._open_gates()
+
+    def nudge(self) -> None:
+        """Let whoever waits, or waits next, look around although it is not set."""
+        self._is_nudged = True
+        self._open_gates()
+
+    def _open_gates(self) -> None:
         while self._gates:
             with contextlib.suppress(IndexError):  # another thread was quicker
                 self._gates.pop().release()
@@ -127,13 +136,16 @@ class Event:
         self._is_set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, at most `timeout` seconds."""
+        """Wait until it is set, at most `timeout` seconds; a nudge ends the wait too."""
         gate = threading.Lock()
         gate.acquire()
         self._gates.append(gate)
         try:
-            return self._is_set or gate.acquire(timeout=-1 if timeout is None else timeout)
+            if not (self._is_set or self._is_nudged):
+                gate.acquire(timeout=-1 if timeout is None else timeout)
+            return self._is_set
         finally:
+            self._is_nudged = False
             with contextlib.suppress(ValueError):  # it was opened
                 self._gates.remove(gate)
 

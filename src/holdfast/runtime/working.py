@@ -26,43 +26,27 @@ T = TypeVar("T")
 class Turn:
     """The turn of one call, which a fork waits for; it may be taken again by its own thread.
 
-    It is given back by asking the mutex itself whose it is, never by a note beside it: an
-    interrupt may strike between taking and noting.
+    Whoever has the mutex notes its thread at once: no call stands between them, so no interrupt
+    strikes there. It is given back by asking the mutex itself whose it is, not the note.
     """
 
-    __slots__ = ("_mutex", "_owner")
+    __slots__ = ("mutex", "owner")
 
     def __init__(self) -> None:
-        self._mutex = threading.RLock()
-        self._owner = 0
-
-    @property
-    def is_mine(self) -> bool:
-        """Whether this very thread is in the middle of a call."""
-        return self._owner == get_ident()
-
-    def run(self, function: Callable[[], T]) -> T:
-        """Return what the function returns, alone."""
-        me = get_ident()
-        with self._mutex:
-            # No call stands between the mutex and this note, so nothing strikes between them.
-            before, self._owner = self._owner, me
-            try:
-                return function()
-            finally:
-                self._owner = before
+        self.mutex = threading.RLock()
+        self.owner = 0
 
     def pause(self) -> None:
         """Let the call under way end, and none begin; asked again, nothing changes."""
-        if not self.is_mine:  # a handler that forks in the middle of a call cannot wait for it
-            self._mutex.acquire()
+        if self.owner != get_ident():  # a handler that forks inside a call cannot wait for it
+            self.mutex.acquire()
 
     def go_on(self) -> None:
         """Take back every `pause` of this thread."""
-        if not self.is_mine:
+        if self.owner != get_ident():
             with suppress(RuntimeError):  # it is not, or no longer, ours
                 while True:
-                    self._mutex.release()
+                    self.mutex.release()
 
 
 class ThreadWorker:
@@ -88,15 +72,28 @@ class ThreadWorker:
 
     def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what the function returns."""
-        if self._turn.is_mine:
+        turn, me = self._turn, get_ident()
+        if turn.owner == me:
             return function(*args, **kwargs)
         # One at a time of these, so that an urgent call has at most one of them before it.
-        with self._line:
-            return self._turn.run(lambda: function(*args, **kwargs))
+        with self._line, turn.mutex:
+            turn.owner = me
+            try:
+                answer = function(*args, **kwargs)
+            finally:
+                turn.owner = 0
+        return answer
 
     def run_first(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what the function returns, before all that came by way of `run`."""
-        return self._turn.run(lambda: function(*args, **kwargs))
+        turn, me = self._turn, get_ident()
+        with turn.mutex:
+            before, turn.owner = turn.owner, me
+            try:
+                answer = function(*args, **kwargs)
+            finally:
+                turn.owner = before
+        return answer
 
     def stop(self) -> None:
         """Do nothing: there is no thread to end."""
@@ -187,7 +184,12 @@ def _serve(calls: Calls, turn: Turn) -> None:
     while (call := calls.get()) is not None:
         loop, future, function = call
         try:
-            result, error = turn.run(function), None
+            with turn.mutex:
+                turn.owner = get_ident()
+                try:
+                    result, error = function(), None
+                finally:
+                    turn.owner = 0
         except BaseException as caught:  # noqa: BLE001 - it is raised where it is awaited
             result, error = None, caught
         # A closed loop: nobody is left to hear the answer.

@@ -1,0 +1,1 @@
+"""Who hears the doorbell while claims wait: a hand-written pair."""

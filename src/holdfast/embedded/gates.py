@@ -1,0 +1,59 @@
+"""One writer of a file at a time inside this process, so that its clients do not poll each other.
+
+SQLite makes a writer try again and again while another one writes. Between processes there is
+no other way; fifty clients of one process would spend more time on trying than on writing. The
+gate is only manners: SQLite excludes, and whoever finds the gate shut for too long goes past it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from holdfast.runtime.clock import Clock
+
+T = TypeVar("T")
+
+
+class Gate:
+    """Of one file in one process; may be passed again by the thread that is inside."""
+
+    def __init__(self) -> None:
+        self.mutex = threading.RLock()
+
+    def pass_through(self, work: Callable[[], T], deadline: float, clock: Clock) -> T:
+        """Return what the work returns, alone if that can be had before the deadline."""
+        try:
+            # Inside the block, since an interrupt may strike right after it. Releasing asks
+            # the mutex itself whether it is ours.
+            if not self.mutex.acquire(blocking=False):
+                self.mutex.acquire(timeout=max(0.0, deadline - clock.now()))
+            answer = work()
+        finally:
+            # The release is the first call here: after another one an interrupt could strike.
+            try:  # noqa: SIM105
+                self.mutex.release()
+            except RuntimeError:
+                pass  # it was not to be had
+        return answer
+
+
+# Module state, because a path is all that two clients have in common. By process too: what a
+# fork copied may be shut for ever.
+_gates: weakref.WeakValueDictionary[tuple[int, Path], Gate] = weakref.WeakValueDictionary()
+
+
+def gate_of(path: Path) -> Gate:
+    """Return the gate of this file."""
+    key = (os.getpid(), path)
+    gate = _gates.get(key)
+    if gate is None:
+        # Two that are made at once are no harm.
+        gate = _gates[key] = Gate()
+    return gate

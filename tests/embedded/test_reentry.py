@@ -1,0 +1,157 @@
+"""A finalizer or a signal handler that calls in the middle of a call of its own thread.
+
+Neither can be waited for, nor can the call under way go on before they have returned. So a
+release is never refused, and whoever asks gets an answer or an honest error; nothing hangs.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.core.door import Door
+
+JOBS = 400
+HANDLED = 100
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+def store(request, url, tmp_path) -> str:
+    return url if request.param == "sqlite" else f"memory://{tmp_path.name}"
+
+
+@pytest.fixture
+def locks(store) -> Iterator[holdfast.Locks]:
+    with holdfast.Locks(store) as client:
+        yield client
+
+
+@pytest.fixture
+def other(store) -> Iterator[holdfast.Locks]:
+    with holdfast.Locks(store) as client:
+        yield client
+
+
+@pytest.fixture
+def strike(monkeypatch) -> Callable[[Callable[[], object]], None]:
+    """Do something once, in the middle of the next step at a door."""
+    arrive = Door.arrive
+
+    def place(act: Callable[[], object]) -> None:
+        def struck(self, claim, **rest: Any):
+            monkeypatch.setattr(Door, "arrive", arrive)
+            act()
+            return arrive(self, claim, **rest)
+
+        monkeypatch.setattr(Door, "arrive", struck)
+
+    return place
+
+
+@pytest.mark.parametrize("name", ["door", "window"])
+def test_a_release_inside_of_a_step_is_done_when_it_has_ended(locks, other, strike, name):
+    """As from `__del__` of an object in a cycle, whenever the collector comes by."""
+    leases: list[holdfast.Lease] = []
+    thread = threading.Thread(target=lambda: leases.append(locks.lock(name).acquire()))
+    thread.start()
+    thread.join()
+    if name == "window":
+        other.lock("door").acquire()
+
+    strike(leases[0].release)
+    answer = locks.lock("door").try_acquire()
+
+    assert answer is None
+    assert other.inspect(name).holders == ()
+
+
+def test_whoever_asks_inside_of_a_transaction_is_told_so(url, strike):
+    """A half-done transaction cannot be entered; outside of it the same question is answered."""
+    told: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            locks.lock("window").try_acquire()
+        except holdfast.BackendUnavailable as error:
+            told.append(error)
+
+    with holdfast.Locks(url) as locks, holdfast.Locks(url) as holder:
+        holder.lock("door").acquire()
+        strike(ask)
+
+        answer = locks.lock("door").try_acquire()
+
+        assert answer is None
+        assert "signal handler" in str(told[0])
+        assert locks.lock("window").try_acquire() is not None
+
+
+def test_whoever_asks_at_another_door_in_memory_gets_an_answer(strike):
+    """Only the door that is half done has no answer."""
+    with holdfast.Locks("memory://") as locks:
+        got: list[object] = []
+        strike(lambda: got.append(locks.lock("window").try_acquire()))
+
+        lease = locks.lock("door").try_acquire()
+
+        assert lease is not None
+        assert isinstance(got[0], holdfast.Lease)
+
+
+def test_leases_that_finalizers_release_are_all_free_in_the_end(locks):
+    """The collector strikes where it likes, also inside of an acquire."""
+
+    class Job:
+        def __init__(self, number: int) -> None:
+            self.lease = locks.lock(f"job {number}").acquire(timeout=0)
+            self.me = self  # a cycle, as a bound callback makes one
+
+        def __del__(self) -> None:
+            self.lease.release()
+
+    threshold = gc.get_threshold()
+    gc.set_threshold(40)
+    try:
+        for number in range(JOBS):
+            Job(number)
+            with locks.lock("other"):
+                pass
+    finally:
+        gc.set_threshold(*threshold)
+    gc.collect()
+
+    assert [one.name for one in locks.survey() if one.holders] == []
+
+
+def test_a_handler_may_ask_while_its_thread_takes_and_gives_back_a_free_lock(locks):
+    """Without contention there is no transaction that it could find half done."""
+    answers: list[object] = []
+
+    def handle(*_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)  # one handler at a time
+        lease = locks.lock("from the handler").try_acquire()
+        answers.append(lease)
+        if lease is not None:
+            lease.release()
+        signal.setitimer(signal.ITIMER_REAL, 0.0007)
+
+    locks.lock("door").acquire().release()  # opened, which no handler may interrupt
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, 0.0007)
+    try:
+        while len(answers) < HANDLED:
+            with locks.lock("door"):
+                pass
+    finally:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # the last handler may have set it again
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+    assert all(isinstance(one, holdfast.Lease) for one in answers)
+    assert locks.lock("door").try_acquire() is not None
