@@ -52,6 +52,7 @@ RENAMES = {
     "AsyncSemaphore": "Semaphore",
     # What stands behind them.
     "AsyncAcquisition": "Acquisition",
+    "AsyncAdoption": "Adoption",
     "AsyncClient": "Client",
     "AsyncEntered": "Entered",
     "AsyncDuty": "Duty",
@@ -75,6 +76,7 @@ RENAMES = {
     "AsyncBackendContract": "BackendContract",
     "AsyncFaultyBackend": "FaultyBackend",
     "AsyncLawsOfFailing": "LawsOfFailing",
+    "AsyncLawsOfHandingOver": "LawsOfHandingOver",
     "AsyncLawsOfHolding": "LawsOfHolding",
     "AsyncLawsOfLiving": "LawsOfLiving",
     "AsyncLawsOfTelling": "LawsOfTelling",

@@ -231,6 +231,11 @@ class Capabilities:
     token_quality: TokenQuality
     ends_by: Literal["ttl", "session"]
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether a lease can be detached: not where a session carries it, and ends with it."""
+        return self.ends_by == "ttl"
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

@@ -34,7 +34,6 @@ from holdfast import (
 from holdfast._async.backends.memory import AsyncMemoryBackend
 from holdfast._async.lease import lease_on
 from holdfast.core.door import Door
-from holdfast.core.trust import trusted_until
 from holdfast.embedded.memory import MemoryStore
 from holdfast.runtime.clock import Clock
 from holdfast.testing import AsyncBackendContract
@@ -158,15 +157,14 @@ class Law07(Whole):
     def make_locks(self, backend: AsyncBackend, **options: Any) -> AsyncLocks:
         locks = super().make_locks(backend, **options)
         watchdog = locks._client.watchdog
-        apply = watchdog.apply
+        settle = watchdog.settle
 
-        def hopeful(hold: Any, outcome: Renewal, **facts: Any) -> None:
-            if outcome is Renewal.UNKNOWN:
-                outcome = Renewal.RENEWED
-                facts["until"] = trusted_until(sent_at=facts["sent_at"], ttl=hold.grant.ttl)
-            apply(hold, outcome, **facts)
+        def hopeful(hold: Any, outcome: Renewal, *, sent_at: float) -> None:
+            settle(
+                hold, Renewal.RENEWED if outcome is Renewal.UNKNOWN else outcome, sent_at=sent_at
+            )
 
-        watchdog.apply = hopeful  # type: ignore[method-assign]
+        watchdog.settle = hopeful  # type: ignore[method-assign]
         return locks
 
 

@@ -6,17 +6,29 @@ the long one takes every place (see `hammer.py`).
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import pytest
+import redis_servers
 from hammer import hammer, hammer_close
 from scenes import SCENES
+
+# A socket that is dropped on the way is closed by Python, which says so.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 PLACES = 60
 """So many of each scene, spread evenly."""
 
 
-@pytest.fixture(params=["memory"])
-def url(request, tmp_path) -> str:
-    return f"memory://{tmp_path.name}"
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+def url(request, tmp_path) -> Iterator[str]:
+    yield {
+        "memory": f"memory://{tmp_path.name}",
+        "sqlite": f"sqlite://{tmp_path}/locks.db",
+        "redis": redis_servers.shared_server().url,
+    }[request.param]
+    gc.collect()  # here, and not in the middle of another test
 
 
 @pytest.mark.parametrize("scene", SCENES)

@@ -76,6 +76,7 @@ class AsyncAcquisition:
         timeout: float | None,
         cancel: Cancel | None = None,
         together: Together | None = None,
+        claim: Claim | None = None,
     ) -> None:
         self._client = client
         self._together = together
@@ -85,7 +86,7 @@ class AsyncAcquisition:
         self._deadline = NEVER if timeout is None else self._started + timeout
         self._queues = timeout is None or timeout > 0
         self.cancel = cancel
-        self.claim = self._new_claim()
+        self.claim = self._new_claim() if claim is None else claim
         self._is_unanswered = False
         self.stands = False
         self._failures = 0

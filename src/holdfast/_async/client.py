@@ -133,15 +133,11 @@ class AsyncClient:
         queues: bool,
     ) -> Claim:
         """Return a claim that no other has ever made."""
-        asker, owner = self._as_stored
-        if asker != (context_name := runtime.context_name(context)):
-            owner = self._owner.text_for(context_name)
-            self._as_stored = (context_name, owner)  # most often the same one asks again
         return Claim(
             new_id(),
             name,
             self.id,
-            owner,
+            self.stored_owner(context),
             weight,
             capacity,
             options.ttl,
@@ -150,6 +146,14 @@ class AsyncClient:
             options.min_hold,
             queues,
         )
+
+    def stored_owner(self, context: runtime.Context) -> str:
+        """Return who asks, as stores keep it."""
+        asker, owner = self._as_stored
+        if asker != (context_name := runtime.context_name(context)):
+            owner = self._owner.text_for(context_name)
+            self._as_stored = (context_name, owner)  # most often the same one asks again
+        return owner
 
     def add(self, hold: AsyncHold) -> None:
         """Know the hold from now on, unless the client was closed while it was asked for."""

@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Self
 
 from holdfast._async.handle import AsyncDuty
-from holdfast.core.renewing import after_renewal
+from holdfast.core.handing_over import nobodys, to_text
 from holdfast.errors import (
     LeaseLost,
     LockError,
@@ -14,6 +14,7 @@ from holdfast.errors import (
     OutcomeUnknown,
     TokenUnavailable,
 )
+from holdfast.model import Renewal
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
@@ -116,18 +117,10 @@ class AsyncLease:
         sent_at = client.clock.now()
         deadline = min(sent_at + client.request_timeout, hold.until)
         [outcome] = await client.backend.renew([hold.grant], deadline=deadline)
-        now = client.clock.now()
-        sent_at = client.backend.counted_from(hold.grant, sent_at=sent_at)
-        until = after_renewal(hold.until, outcome, sent_at=sent_at, now=now, ttl=hold.grant.ttl)
-        client.watchdog.apply(hold, outcome, until=until, sent_at=sent_at, now=now)
+        client.watchdog.settle(hold, outcome, sent_at=sent_at)
         self.check()
         if hold.unanswered:
-            raise OutcomeUnknown(
-                f"the renewal of {self.name!r} was not answered; it is trusted for "
-                f"{self.remaining:.1f} s more",
-                name=self.name,
-                claim=hold.grant.claim.id,
-            )
+            raise self._unanswered("renewal")
 
     async def release(self) -> None:
         """Give this handle back; with the last one the lock is free.
@@ -169,6 +162,42 @@ class AsyncLease:
                 handle.is_released = False
             raise
         handle.end()
+
+    async def detach(self) -> str:
+        """Hand the lease on: return a text by which `locks.adopt` has it, anywhere.
+
+        Here it is over, and nothing renews it until it is adopted: that has to happen within
+        its ttl, which begins anew now. Whoever has the text has the lease.
+        """
+        self.check()
+        handle, hold, client = self._handle, self._hold, self._hold.client
+        if hold.has_handles(beside=handle):
+            raise NotOwner(
+                f"{self.name!r} was entered more than once; release the other leases before this "
+                "one is handed over",
+                name=self.name,
+            )
+        sent_at = client.clock.now()
+        deadline = min(sent_at + client.request_timeout, hold.until)
+        outcome = await client.backend.hand_over(nobodys(hold.grant), deadline=deadline)
+        if outcome is not Renewal.RENEWED:
+            client.watchdog.settle(hold, outcome, sent_at=sent_at)
+            self.check()
+            raise self._unanswered("detach")
+        # Until here it is ours, whatever strikes; from here on it is nobody's.
+        handle.is_released = True
+        handle.end()
+        hold.is_over = True
+        client.remove(hold)
+        return to_text(hold.grant)
+
+    def _unanswered(self, what: str) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"the {what} of {self.name!r} was not answered; it is trusted for "
+            f"{self.remaining:.1f} s more",
+            name=self.name,
+            claim=self._hold.grant.claim.id,
+        )
 
     async def __aenter__(self) -> Self:
         duty = AsyncDuty(self._hold.client, (self._handle,))

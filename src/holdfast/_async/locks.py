@@ -6,6 +6,7 @@ import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
+from holdfast._async.adopting import AsyncAdoption
 from holdfast._async.client import AsyncClient
 from holdfast._async.lock import AsyncLock, refuse_other_flavour
 from holdfast._async.many import AsyncAllOf
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from holdfast._async.backend import AsyncBackend
+    from holdfast._async.lease import AsyncLease
     from holdfast.model import Capabilities, Event, Finding, Holder, Inspection
 
 P = ParamSpec("P")
@@ -218,6 +220,18 @@ class AsyncLocks:
             return locked
 
         return decorate
+
+    async def adopt(self, text: str, **options: Unpack[LockKeywords]) -> AsyncLease:
+        """Return a lease that was detached, by this client or by another of the same store.
+
+        It keeps its name, its token and its ttl. Raises LeaseLost if it was over before.
+        Options: renew, max_hold, on_lost.
+        """
+        checked_keywords(options, accepted=("renew", "max_hold", "on_lost"), what="adopt()")
+        attempt = AsyncAdoption(self._client, text, self._options(options))
+        lease = await attempt.adopt()
+        attempt.owes = False  # the caller has it: nothing strikes between this and the return
+        return lease
 
     def _options(self, given: LockKeywords) -> LockOptions:
         if not given:

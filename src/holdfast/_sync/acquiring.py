@@ -78,6 +78,7 @@ class Acquisition:
         timeout: float | None,
         cancel: Cancel | None = None,
         together: Together | None = None,
+        claim: Claim | None = None,
     ) -> None:
         self._client = client
         self._together = together
@@ -87,7 +88,7 @@ class Acquisition:
         self._deadline = NEVER if timeout is None else self._started + timeout
         self._queues = timeout is None or timeout > 0
         self.cancel = cancel
-        self.claim = self._new_claim()
+        self.claim = self._new_claim() if claim is None else claim
         self._is_unanswered = False
         self.stands = False
         self._failures = 0

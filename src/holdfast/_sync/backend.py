@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from holdfast.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -79,6 +81,18 @@ class Backend(Protocol):
         Never resurrects an expired lease and never takes a new token.
         """
         ...
+
+    def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
+        """Renew, and let the hold be that of the client and owner that the grant names.
+
+        Of no client while it is on its way from one to another: then it ends by its ttl alone.
+        LOST if it is another client's already: of two who adopt it, the first has it.
+        """
+        del grant, deadline
+        raise ConfigurationError(
+            "a lease cannot be handed over here: a session of its client carries it, and ends "
+            "with that client"
+        )
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """End the hold and admit the next; true iff it was still ours."""

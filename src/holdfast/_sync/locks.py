@@ -8,6 +8,7 @@ import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
+from holdfast._sync.adopting import Adoption
 from holdfast._sync.client import Client
 from holdfast._sync.lock import Lock, refuse_other_flavour
 from holdfast._sync.many import AllOf
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from holdfast._sync.backend import Backend
+    from holdfast._sync.lease import Lease
     from holdfast.model import Capabilities, Event, Finding, Holder, Inspection
 
 P = ParamSpec("P")
@@ -220,6 +222,18 @@ class Locks:
             return locked
 
         return decorate
+
+    def adopt(self, text: str, **options: Unpack[LockKeywords]) -> Lease:
+        """Return a lease that was detached, by this client or by another of the same store.
+
+        It keeps its name, its token and its ttl. Raises LeaseLost if it was over before.
+        Options: renew, max_hold, on_lost.
+        """
+        checked_keywords(options, accepted=("renew", "max_hold", "on_lost"), what="adopt()")
+        attempt = Adoption(self._client, text, self._options(options))
+        lease = attempt.adopt()
+        attempt.owes = False  # the caller has it: nothing strikes between this and the return
+        return lease
 
     def _options(self, given: LockKeywords) -> LockOptions:
         if not given:

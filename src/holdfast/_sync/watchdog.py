@@ -86,7 +86,14 @@ class Watchdog:
         if now >= self._ends_first:
             self._look(now)
 
-    def apply(
+    def settle(self, hold: Hold, outcome: Renewal, *, sent_at: float) -> None:
+        """Let the answer to a request count that was sent at that time."""
+        client, now = self._client, self._client.clock.now()
+        start = client.backend.counted_from(hold.grant, sent_at=sent_at)
+        until = after_renewal(hold.until, outcome, sent_at=start, now=now, ttl=hold.grant.ttl)
+        self._apply(hold, outcome, until=until, sent_at=start, now=now)
+
+    def _apply(
         self,
         hold: Hold,
         outcome: Renewal,
@@ -95,7 +102,6 @@ class Watchdog:
         sent_at: float,
         now: float,
     ) -> None:
-        """Let the answer to a renewal count."""
         if hold.release_sent:
             return  # it says that the lease is over, which is just what was asked for
         if until is None:
@@ -293,15 +299,11 @@ class Watchdog:
         self._answered(outcomes, sent_at=sent_at)
 
     def _answered(self, outcomes: list[tuple[Hold, Renewal]], *, sent_at: float) -> None:
-        client = self._client
-        now = client.clock.now()
         for hold, outcome in outcomes:
             hold.is_renewing = False
-            start = client.backend.counted_from(hold.grant, sent_at=sent_at)
-            until = after_renewal(hold.until, outcome, sent_at=start, now=now, ttl=hold.grant.ttl)
             if not hold.is_over:
-                self.apply(hold, outcome, until=until, sent_at=start, now=now)
-        with client.state:
+                self.settle(hold, outcome, sent_at=sent_at)
+        with self._client.state:
             self._run_before(min(hold.looked_at for hold, _ in outcomes))
 
     def _abandon(self, hold: Hold) -> None:

@@ -7,6 +7,7 @@ what `changed` and `dropped` tell. Time is the store's own, in seconds, and is p
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.core.admission import admit
@@ -93,6 +94,19 @@ class Door:
         place = self.find(claim_id)
         is_broken = place is not None and place.standing is Standing.BROKEN
         return Renewal.BROKEN if is_broken else Renewal.LOST
+
+    def hand_over(self, claim: Claim, *, now: float) -> Renewal:
+        """Renew, and let the hold be that of the client and owner which the claim names.
+
+        Only what is nobody's, or to be nobody's: of two who adopt it, the first has it.
+        """
+        place = self.find(claim.id)
+        if place is not None and place.claim.client not in ("", claim.client) and claim.client:
+            return Renewal.LOST
+        outcome = self.renew(claim.id, now=now, ttl=claim.ttl)
+        if place is not None and outcome is Renewal.RENEWED:
+            place.claim = replace(place.claim, client=claim.client, owner=claim.owner)
+        return outcome
 
     def release(self, claim_id: str, *, now: float, tombstone: bool = False) -> bool:
         """End the claim's hold and admit the next; true if it was still held."""

@@ -160,6 +160,13 @@ class Database:
             lambda rings: [renewed(one.claim, rings) for one in grants], deadline
         )
 
+    def hand_over(self, claim: Claim, *, deadline: float) -> Renewal:
+        """See Door.hand_over."""
+        # Of a client that is not seen here, whoever looks next would think that it is dead.
+        self.connection.open(deadline, client=claim.client)
+        now = self.connection.now()
+        return self._doors.verb(claim.name, deadline, lambda door: door.hand_over(claim, now=now))
+
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See Door.release."""
         claim = grant.claim

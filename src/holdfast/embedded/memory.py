@@ -69,6 +69,10 @@ class MemoryStore:
             claim.name, lambda door: door.renew(claim.id, now=self.now(), ttl=claim.ttl)
         )
 
+    def hand_over(self, claim: Claim) -> Renewal:
+        """See Door.hand_over."""
+        return self._step(claim.name, lambda door: door.hand_over(claim, now=self.now()))
+
     def release(self, grant: Grant, *, tombstone: bool) -> bool:
         """See Door.release."""
         name, claim_id = grant.claim.name, grant.claim.id

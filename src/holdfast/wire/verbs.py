@@ -105,6 +105,11 @@ def renew(keys: bytes, claim: Claim) -> bytes:
     return _called("renew", keys, (claim.id.encode(), b"%d" % _us(claim.ttl)))
 
 
+def hand_over(keys: bytes, claim: Claim) -> bytes:
+    """Return the request: a renewal that brings another client and owner."""
+    return _called("renew", keys, (claim.id.encode(), b"%d" % _us(claim.ttl), _details(claim)))
+
+
 def release(keys: bytes, claim: Claim, *, tombstone: bool) -> bytes:
     """Return the request."""
     return _called("release", keys, (claim.id.encode(), _FLAGS[tombstone]))
@@ -167,8 +172,8 @@ def party_key(party: str) -> str:
 
 
 def client_key(client: str) -> str:
-    """Return the client without spaces: they part the fields of a record."""
-    return client if client.isalnum() and client.isascii() else quote(client, safe="")
+    """Return the client without spaces: they part the fields of a record. Nobody is a dash."""
+    return client if client.isalnum() and client.isascii() else quote(client, safe="") or "-"
 
 
 # -- answers ---------------------------------------------------------------------------

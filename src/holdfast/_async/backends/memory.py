@@ -66,6 +66,11 @@ class AsyncMemoryBackend(AsyncBackend):
         del deadline
         return self._store.renew(grants)
 
+    async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
+        """See the protocol."""
+        del deadline
+        return self._store.hand_over(grant.claim)
+
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol."""
         del deadline

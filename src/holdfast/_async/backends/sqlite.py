@@ -86,6 +86,10 @@ class AsyncSqliteBackend(AsyncBackend):
         """See the protocol."""
         return await self._worker.run_first(self._database.renew, grants, deadline=deadline)
 
+    async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
+        """See the protocol."""
+        return await self._worker.run(self._database.hand_over, grant.claim, deadline=deadline)
+
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol."""
         return await self._worker.run_first(

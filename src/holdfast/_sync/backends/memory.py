@@ -68,6 +68,11 @@ class MemoryBackend(Backend):
         del deadline
         return self._store.renew(grants)
 
+    def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
+        """See the protocol."""
+        del deadline
+        return self._store.hand_over(grant.claim)
+
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol."""
         del deadline

@@ -88,6 +88,10 @@ class SqliteBackend(Backend):
         """See the protocol."""
         return self._worker.run_first(self._database.renew, grants, deadline=deadline)
 
+    def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
+        """See the protocol."""
+        return self._worker.run(self._database.hand_over, grant.claim, deadline=deadline)
+
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol."""
         return self._worker.run_first(

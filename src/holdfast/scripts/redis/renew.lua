@@ -1,16 +1,32 @@
 #!lua flags=allow-oom
--- Sets the deadline anew, if the claim still holds; never brings back what has ended.
+-- Sets the deadline anew, if the claim still holds; never brings back what has ended. Given
+-- details, it lets the hold be that of the client and owner in them.
 -- KEYS door ends line gone kin
--- ARGV 1 claim  2 ttl
+-- ARGV 1 claim  2 ttl  3 details, of one that is handed over
 -- → 1 renewed, 0 lost, 2 broken
 
 -- include opening.lua
 
 local known = open(1, ARGV[1])
 local later = now + span(ARGV[2])
+local CLIENT = '%d+ %d+ %d+ %d+ %S+ (%S+) '
+-- → the record as it is to be, or false: of two who adopt what is nobody's, the first has it
+local function handed_over(record)
+  if not ARGV[3] then
+    return record
+  end
+  local head, client = string.match(record, '^(%a %d+ %d+ )' .. CLIENT)
+  local adopter = string.match(ARGV[3], '^' .. CLIENT)
+  return (client == '-' or adopter == '-' or client == adopter) and head .. ARGV[3]
+end
+
 if solo then
   local claim, ends, record = string.match(solo, '^(%S+) (%d+) (.*)$')
   if claim == ARGV[1] and tonumber(ends) > now then
+    record = handed_over(record)
+    if not record then
+      return 0
+    end
     call('HSET', DOOR, 'solo', claim .. ' ' .. int(later) .. ' ' .. record)
     outlive_solo(later)
     return 1
@@ -22,9 +38,11 @@ end
 known = unfold(ARGV[1]) or known
 local ends = known and tonumber(call('ZSCORE', ENDS, ARGV[1]))
 local holds = ends and ends > now and string.match(known, '^[HA]')
+local record = holds and handed_over(known)
+holds = holds and record and holds
 if holds then
-  if holds == 'A' then
-    put('#' .. ARGV[1], 'H' .. string.sub(known, 2))
+  if holds == 'A' or ARGV[3] then
+    put('#' .. ARGV[1], 'H' .. string.sub(record, 2))
   end
   call('ZADD', ENDS, int(later), ARGV[1])
   outlive(later)

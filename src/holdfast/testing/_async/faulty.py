@@ -147,6 +147,15 @@ class AsyncFaultyBackend:
         answer: Sequence[Renewal] = await self._pass("renew", request, deadline)
         return answer
 
+    async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
+        """See the protocol."""
+
+        async def request() -> Renewal:
+            return await self.inner.hand_over(grant, deadline=deadline)
+
+        outcome: Renewal = await self._pass("hand_over", request, deadline)
+        return outcome
+
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol."""
 

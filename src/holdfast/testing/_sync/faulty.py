@@ -147,6 +147,15 @@ class FaultyBackend:
         answer: Sequence[Renewal] = self._pass("renew", request, deadline)
         return answer
 
+    def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
+        """See the protocol."""
+
+        def request() -> Renewal:
+            return self.inner.hand_over(grant, deadline=deadline)
+
+        outcome: Renewal = self._pass("hand_over", request, deadline)
+        return outcome
+
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol."""
 

@@ -190,11 +190,20 @@ class AsyncRedisBackend(AsyncBackend):
             # not answer is given up half-way, while the answers of the others still count.
             deadline = (self._clock.now() + deadline) / 2
         requests = [verbs.renew(self._keys.of(grant.claim.name), grant.claim) for grant in grants]
+        return await self._renew(requests, deadline=deadline)
+
+    async def _renew(self, requests: Sequence[bytes], *, deadline: float) -> list[Renewal]:
         if self._durability is not None:
             pairs = await self._call_durably("renew", requests, deadline=deadline)
             return [_durable_renewal(reply, unproven) for reply, unproven in pairs]
         replies = await self._call_all("renew", requests, deadline=deadline)
         return [_renewal(reply) for reply in replies]
+
+    async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
+        """See the protocol."""
+        request = verbs.hand_over(self._keys.of(grant.claim.name), grant.claim)
+        [outcome] = await self._renew([request], deadline=deadline)
+        return outcome
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.testing._async.contract.failing import AsyncLawsOfFailing
+from holdfast.testing._async.contract.handing import AsyncLawsOfHandingOver
 from holdfast.testing._async.contract.holding import AsyncLawsOfHolding
 from holdfast.testing._async.contract.living import AsyncLawsOfLiving
 from holdfast.testing._async.contract.telling import AsyncLawsOfTelling
@@ -11,7 +12,11 @@ __all__ = ["AsyncBackendContract"]
 
 
 class AsyncBackendContract(
-    AsyncLawsOfHolding, AsyncLawsOfFailing, AsyncLawsOfLiving, AsyncLawsOfTelling
+    AsyncLawsOfHolding,
+    AsyncLawsOfFailing,
+    AsyncLawsOfLiving,
+    AsyncLawsOfTelling,
+    AsyncLawsOfHandingOver,
 ):
     """Subclass it, say how your backend is opened, and pytest collects every law.
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from holdfast.testing._sync.contract.failing import LawsOfFailing
+from holdfast.testing._sync.contract.handing import LawsOfHandingOver
 from holdfast.testing._sync.contract.holding import LawsOfHolding
 from holdfast.testing._sync.contract.living import LawsOfLiving
 from holdfast.testing._sync.contract.telling import LawsOfTelling
@@ -12,7 +13,13 @@ from holdfast.testing._sync.contract.telling import LawsOfTelling
 __all__ = ["BackendContract"]
 
 
-class BackendContract(LawsOfHolding, LawsOfFailing, LawsOfLiving, LawsOfTelling):
+class BackendContract(
+    LawsOfHolding,
+    LawsOfFailing,
+    LawsOfLiving,
+    LawsOfTelling,
+    LawsOfHandingOver,
+):
     """Subclass it, say how your backend is opened, and pytest collects every law.
 
         class TestMyBackend(BackendContract):

@@ -1,0 +1,75 @@
+"""The text by which a lease goes from one process to another.
+
+It names the claim, which is all that a store asks for: whoever has the text can renew and
+release. So it is a secret as long as the lease lasts, like the lease itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+
+from holdfast.core.naming import checked_name
+from holdfast.errors import ConfigurationError
+from holdfast.model import Claim, Grant
+
+FORMAT = "holdfast-lease-1:"
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "id": str,
+    "name": str,
+    "weight": int,
+    "capacity": int,
+    "ttl": (int, float),
+    "party": (str, type(None)),
+    "lock_delay": (int, float),
+    "min_hold": (int, float),
+    "token": (int, type(None)),
+}
+
+
+def to_text(grant: Grant) -> str:
+    """Return what `from_text` reads, of letters, digits, `-`, `_` and a colon."""
+    fields = {
+        field: grant.token if field == "token" else getattr(grant.claim, field) for field in _TYPES
+    }
+    text = json.dumps(fields, separators=(",", ":")).encode()
+    return FORMAT + base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
+def from_text(text: str, *, client: str, owner: str) -> Grant:
+    """Return the grant, now that client's; anything but such a text is refused."""
+    if not isinstance(text, str):
+        raise TypeError(f"what `detach` returned is a str, not {type(text).__name__}")
+    fields = _fields(text)
+    token = fields.pop("token")
+    claim = Claim(**fields, client=client, owner=owner)
+    checked_name(claim.name)
+    return Grant(claim, token, claim.ttl)
+
+
+def nobodys(grant: Grant) -> Grant:
+    """Return the grant as it is stored while it is on its way: no client's."""
+    return replace(grant, claim=replace(grant.claim, client=""))
+
+
+def _fields(text: str) -> dict[str, Any]:
+    body = text.removeprefix(FORMAT)
+    try:
+        fields = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    except (ValueError, TypeError) as error:
+        raise _not_a_lease() from error
+    if body == text or not isinstance(fields, dict) or set(fields) != set(_TYPES):
+        raise _not_a_lease()
+    for field, kind in _TYPES.items():
+        if not isinstance(fields[field], kind) or isinstance(fields[field], bool):
+            raise _not_a_lease()
+    return fields
+
+
+def _not_a_lease() -> ConfigurationError:
+    # What was given is not shown: it may be a real one, cut off.
+    return ConfigurationError(
+        "this is not the text of a lease: give it as `lease.detach()` returned it"
+    )

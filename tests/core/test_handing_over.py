@@ -1,0 +1,55 @@
+"""The text of a lease that is handed over: read back whole, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import Claim, ConfigurationError, Grant
+from holdfast.core.handing_over import FORMAT, from_text, to_text
+
+CLAIMS = st.builds(
+    Claim,
+    id=st.text("0123456789abcdef", min_size=32, max_size=32),
+    name=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=100),
+    client=st.just("theirs"),
+    owner=st.just("them"),
+    weight=st.integers(1, 2**31 - 1),
+    capacity=st.integers(1, 2**31 - 1),
+    ttl=st.floats(0.01, 604_800),
+    party=st.none() | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=50),
+    lock_delay=st.floats(0, 1000),
+    min_hold=st.floats(0, 1000),
+)
+
+
+@given(claim=CLAIMS, token=st.none() | st.integers(1, 2**53 - 1))
+def test_what_was_handed_over_is_read_back_as_ours(claim, token):
+    text = to_text(Grant(claim, token, claim.ttl))
+
+    grant = from_text(text, client="mine", owner="me")
+
+    assert text.isascii()
+    assert text.isprintable()
+    assert (grant.token, grant.ttl) == (token, claim.ttl)
+    assert (grant.claim.client, grant.claim.owner) == ("mine", "me")
+    for field in ("id", "name", "weight", "capacity", "party", "lock_delay", "min_hold"):
+        assert getattr(grant.claim, field) == getattr(claim, field)
+
+
+@given(text=st.text(max_size=80) | st.text(max_size=80).map(FORMAT.__add__))
+def test_any_other_text_is_refused_with_a_sentence_that_does_not_show_it(text):
+    with pytest.raises(ConfigurationError, match="not the text of a lease") as caught:
+        from_text(text, client="mine", owner="me")
+
+    assert len(text) < 3 or text not in str(caught.value)
+
+
+def test_a_text_that_was_cut_off_is_refused():
+    claim = Claim("0" * 32, "door", "theirs", "them", 1, 1, 30.0)
+    text = to_text(Grant(claim, 7, 30.0))
+
+    for end in range(len(text)):
+        with pytest.raises(ConfigurationError):
+            from_text(text[:end], client="mine", owner="me")
