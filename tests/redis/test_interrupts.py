@@ -19,7 +19,6 @@ from redis_servers import shared_server
 
 import holdfast
 from holdfast import AcquireTimeout, Lease, Locks
-from holdfast._sync.backends.redis import RedisBackend
 
 HOME = Path(holdfast.__file__).parent
 TOUCHED = {
@@ -90,7 +89,7 @@ def open_inbox(locks: Locks, name: str) -> None:
     eventually(is_open)
 
 
-def close_in_time(one: Locks | RedisBackend) -> None:
+def close_in_time(one: Locks) -> None:
     closing = threading.Thread(target=one.close, daemon=True)
     closing.start()
     closing.join(10)
@@ -150,13 +149,12 @@ def test_an_interrupted_close_leaves_no_thread_and_can_be_repeated(url):
             interrupt = InterruptAt(points)
             try:
                 with interrupt:
-                    backend.close()
+                    locks.close()
             except Interrupted:
-                close_in_time(backend)
+                locks.close()
             was_struck = interrupt.struck
             eventually(lambda: not inbox_threads())
             assert backend._wire._idle == []
-            close_in_time(locks)
 
     assert points > 5
 

@@ -65,6 +65,7 @@ class AsyncClient:
         self._closer: runtime.Context | None = None
         self._is_closed = False
         self._is_shut = False
+        self._is_let_go = False
         self._introduce()
         backend.attach(ttl=ttl, hurry=self.watchdog.hurry)
         forking.forget_in_child(self)
@@ -300,7 +301,7 @@ class AsyncClient:
         with self.state:
             # Whoever closes again was interrupted, or so was one who is not there any more.
             closer = self._closer
-            if self._is_shut or not (closer in (None, me) or runtime.has_ended(closer)):
+            if self._is_let_go or not (closer in (None, me) or runtime.has_ended(closer)):
                 return
             self._closer = me
             self._is_closed = True
@@ -334,6 +335,8 @@ class AsyncClient:
         await self.errands.stop()
         self._is_shut = True
         await self.backend.aclose()
+        # Not before: what an interrupt leaves of it is done by whoever closes again.
+        self._is_let_go = True
 
     async def _end_asking(self, deadline: float) -> None:
         """Let every acquire that is under way raise LocksClosed, and leave the line first."""

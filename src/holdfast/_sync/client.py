@@ -67,6 +67,7 @@ class Client:
         self._closer: runtime.Context | None = None
         self._is_closed = False
         self._is_shut = False
+        self._is_let_go = False
         self._introduce()
         backend.attach(ttl=ttl, hurry=self.watchdog.hurry)
         forking.forget_in_child(self)
@@ -302,7 +303,7 @@ class Client:
         with self.state:
             # Whoever closes again was interrupted, or so was one who is not there any more.
             closer = self._closer
-            if self._is_shut or not (closer in (None, me) or runtime.has_ended(closer)):
+            if self._is_let_go or not (closer in (None, me) or runtime.has_ended(closer)):
                 return
             self._closer = me
             self._is_closed = True
@@ -336,6 +337,8 @@ class Client:
         self.errands.stop()
         self._is_shut = True
         self.backend.close()
+        # Not before: what an interrupt leaves of it is done by whoever closes again.
+        self._is_let_go = True
 
     def _end_asking(self, deadline: float) -> None:
         """Let every acquire that is under way raise LocksClosed, and leave the line first."""
