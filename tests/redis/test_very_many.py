@@ -9,7 +9,7 @@ from eventually import eventually
 from redis_servers import shared_server
 from test_scripts import claim
 
-from holdfast import Locks
+from holdfast import Event, Locks, Renewed
 from holdfast._sync.backends.redis import RedisBackend
 from holdfast._sync.backends.redis.backend import TOGETHER
 from holdfast.testing import ManualClock
@@ -51,22 +51,23 @@ def test_a_slow_server_has_the_whole_time_for_each_page(url):
 def test_very_many_leases_are_renewed_in_turns(url):
     """Each turn has a time of its own, and the answers to the first do not wait for the last."""
     count = 3 * TOGETHER
-    with Locks(url, ttl=60) as locks:
+    answered: list[Event] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Renewed):
+            answered.append(event)
+
+    with Locks(url, ttl=60, on_event=hear) as locks:
         leases = [locks.lock(f"door {number}").acquire() for number in range(count)]
         backend, watchdog = locks._client.backend, locks._client.watchdog
         turns: list[tuple[int, float, int]] = []
-        answered: list[int] = []
-        renew, apply = backend.renew, watchdog.apply
+        renew = backend.renew
 
         def watched(grants, *, deadline):
             turns.append((len(grants), deadline, len(answered)))
             return renew(grants, deadline=deadline)
 
-        def counted(*arguments: object, **options: object) -> None:
-            answered.append(1)
-            apply(*arguments, **options)
-
-        backend.renew, watchdog.apply = watched, counted
+        backend.renew = watched
         watchdog.hurry()
         eventually(lambda: len(answered) >= count)
 
