@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LEAST = 0.25
+"""So long a call waits for its turn also if its own time was spent in its client's queue."""
+
 
 class Gate:
     """Of one file in one process; may be passed again by the thread that is inside."""
@@ -33,7 +36,7 @@ class Gate:
             # Inside the block, since an interrupt may strike right after it. Releasing asks
             # the mutex itself whether it is ours.
             if not self.mutex.acquire(blocking=False):
-                self.mutex.acquire(timeout=max(0.0, deadline - clock.now()))
+                self.mutex.acquire(timeout=max(LEAST, deadline - clock.now()))
             answer = work()
         finally:
             # The release is the first call here: after another one an interrupt could strike.
