@@ -15,6 +15,7 @@ for one in clients:
     one.lock("door").acquire().release()
 worker = clients[2]._client.backend._worker
 main, inside, may_end = threading.get_ident(), threading.Event(), threading.Event()
+struck = threading.Event()
 owners = []
 
 def call():
@@ -27,11 +28,15 @@ def is_waiting():
     return frame.f_code.co_name == "pause"
 
 def strike():
-    while not is_waiting():
-        pass
-    os.kill(os.getpid(), signal.SIGINT)
+    # Again and again: a signal that comes just before the thread falls asleep wakes nobody.
+    while not struck.wait(0.01):
+        if is_waiting():
+            signal.pthread_kill(main, signal.SIGINT)
 
 def interrupted(*_):
+    if struck.is_set():
+        return
+    struck.set()
     # From now on the fork is waited for anew, if at all.
     threading.Thread(target=may_end.set).start()
     raise KeyboardInterrupt
