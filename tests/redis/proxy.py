@@ -39,11 +39,19 @@ class Connection:
         self.down = Direction()
 
     def reset(self) -> None:
-        for writer in (self.client, self.server):
-            sock = writer.get_extra_info("socket")
-            if sock is not None and sock.fileno() >= 0:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-            writer.transport.abort()
+        self.reset_client()
+        _reset(self.server)
+
+    def reset_client(self) -> None:
+        """Let only the client know that it is over."""
+        _reset(self.client)
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    sock = writer.get_extra_info("socket")
+    if sock is not None and sock.fileno() >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    writer.transport.abort()
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""TCP proxies that fail on command: between a client and a server, and between members."""
+"""A TCP proxy that fails on command, between a client and a server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Self
 
 from proxy import Connection, Direction, Proxy
-from zookeeper_servers import Ensemble, ZooKeeperServer, until
 
 CREATES = (1, 15, 19, 21)
 """create, create2, createContainer and createTTL, as the protocol numbers them."""
@@ -135,87 +134,3 @@ class ZooKeeperProxy(Proxy):
         """Deliver what is held, also if its client has gone meanwhile."""
         self._our_rules.clear()
         super().let_through()
-
-
-class _Way(Proxy):
-    """The way of a member to another's quorum port, which can be cut without a word."""
-
-    async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
-        # A leader listens only once it leads. A follower that was accepted and then reset would
-        # begin another election, where one that is refused simply tries again.
-        for _ in range(100):
-            try:
-                _, probe = await asyncio.open_connection("127.0.0.1", self._target)
-            except OSError:
-                await asyncio.sleep(0.02)
-            else:
-                probe.transport.abort()
-                break
-        await super()._serve(reader, client)
-
-    def cut(self) -> None:
-        """Deliver nothing more, in either direction, and close nothing."""
-        self._is_refusing = True
-        self._on_loop(self._close_doors)
-
-    async def _close_doors(self) -> None:
-        for one in self._connections:
-            one.up.is_open.clear()
-            one.down.is_open.clear()
-
-    def mend(self) -> None:
-        """Be a way again; what was under way when it was cut is gone."""
-        self.reset()
-        self.let_through()
-        until(lambda: not self.connections, what="the old connections are gone")
-        self._is_refusing = False
-
-    @property
-    def is_cut(self) -> bool:
-        return self._is_refusing
-
-
-class CuttableEnsemble(Ensemble):
-    """An ensemble whose members can be cut from each other, while clients still reach them."""
-
-    def __init__(self, *, settings: dict[str, object] | None = None) -> None:
-        super().__init__(settings=settings)
-        self._ways: dict[tuple[int, int], _Way] = {}
-
-    def way(self, member: int, other: int, port: int) -> int:
-        """Return the port of a proxy, but to each member its own."""
-        if member == other:
-            return port
-        found = self._ways[member, other] = _Way(port)
-        return found.__enter__().port
-
-    def cut_off(self, follower: ZooKeeperServer) -> None:
-        """Let a follower and its leader hear no more of each other.
-
-        Followers connect to their leader; over their election ports they still talk.
-        """
-        for (member, _), way in self._ways.items():
-            if self.members[member] is follower:
-                way.cut()
-
-    def heal(self) -> Self:
-        """Mend all ways too, and wait until whoever was cut off has come by them."""
-        cut = {member for (member, _), way in self._ways.items() if way.is_cut}
-        for way in self._ways.values():
-            if way.is_cut:
-                way.mend()
-        for member in cut:
-            until(lambda member=member: self._is_back(member), what="it is back")
-        return super().heal()
-
-    def _is_back(self, member: int) -> bool:
-        return self.members[member].mode() == "leader" or any(
-            way.connections for (one, _), way in self._ways.items() if one == member
-        )
-
-    def stop(self) -> None:
-        """End all of them, and the ways between them."""
-        super().stop()
-        for way in self._ways.values():
-            way.__exit__()
-        self._ways.clear()

@@ -245,12 +245,18 @@ class Ensemble:
             (one.directory / "data" / "myid").write_text(str(number + 1))
             one.settings |= self._settings
             one.settings |= {
-                f"server.{i + 1}": f"127.0.0.1:{self.way(number, i, quorum[i])}:{election[i]}"
+                f"server.{i + 1}": f"127.0.0.1:{self.way(number, i, quorum[i])}"
+                f":{self.election_way(number, i, election[i])}"
                 for i in range(3)
             }
 
     def way(self, member: int, other: int, port: int) -> int:
         """Return the port by which a member reaches the quorum port of another, or binds it."""
+        del member, other
+        return port
+
+    def election_way(self, member: int, other: int, port: int) -> int:
+        """Return the port by which a member reaches the election port of another."""
         del member, other
         return port
 

@@ -158,14 +158,15 @@ def tls_context(options: Mapping[str, Any]) -> ssl.SSLContext:
 
 
 class Greeting:
-    """When the last connect request was sent, and the session timeout that it was granted.
+    """When the last connect request was sent and answered, and the timeout that it was granted.
 
-    kazoo keeps neither. The leader itself opens a session, and hears of it anew when it moves
-    to another connection; so each greeting proves that it lives, from before it was sent.
+    kazoo keeps none of it. `opened_at` is when the request was sent that opened the session:
+    that one a majority has agreed on. What comes later any member may answer, though its
+    leader be deposed.
     """
 
     def __init__(self, client: Any, clock: Clock) -> None:  # noqa: ANN401
-        self.sent_at = float("-inf")
+        self.opened_at = self.sent_at = self.heard_at = float("-inf")
         self.granted = 0.0
         self._clock = clock
         self._handler = client.handler
@@ -178,6 +179,9 @@ class Greeting:
         answer = self._invoke(min(timeout, self._handler.patience), request, xid)
         if isinstance(request, Connect) and answer[0].time_out > 0:
             self.granted, self.sent_at = answer[0].time_out / 1000, sent_at
+            self.heard_at = self._clock.now()
+            if not request.session_id:
+                self.opened_at = sent_at
         return answer
 
 

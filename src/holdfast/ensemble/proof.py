@@ -1,49 +1,93 @@
-"""Since when a session is known to live; pure.
+"""From when a session's time counts; pure.
 
-A follower that is cut from the leader goes on answering reads and pings, while the leader
-has already ended the session. Only `sync` goes to the leader. And the leader hears of a
-session's life only with the follower's answers to its own pings, every half tick. So an
-answered `sync` proves that the leader knows of what we sent half a tick *before* it, not of
-the `sync` itself. A session lasts two ticks at least; hence a part of its timeout is longer
-than the leader's pause between two pings.
+Three things are known of a server's answer, and none of them alone is enough.
 
-That the session was opened proves itself, from before it was asked for: the leader did it.
+*Any* answer shows that the member we are connected to has heard of us. It tells the leader
+in its reply to the leader's next ping, every half tick. A session lasts two ticks at least,
+so a part of its timeout after an answer the leader knows, if that member still follows it.
+
+A *greeting*, when a connection is made anew, came from the leader itself: it was asked
+whether the session lives, and counts from there.
+
+But that leader may be deposed and not know it, or the member may be cut off: both go on
+answering pings, reads, `sync` and greetings for seconds, while a new leader ends the session
+and lets the next one in. What only the true leader can answer is a *transaction*, which a
+majority has to confirm. Members close their connections when they change their leader, so a
+transaction confirms all that was heard by way of the same connection before it; and what was
+heard before that is older than the connection's greeting. If another leader comes after it,
+that one gives every session its full time anew.
+
+So a lease counts from the newest sign of life that the leader must have known when it
+proposed a confirmed transaction. Somebody who only waits may go by the answers alone.
+
+That the session was opened proves itself, from before it was asked for: it is a transaction.
 """
 
 from __future__ import annotations
 
 APART = 0.3
-"""Two heartbeats this part of the timeout apart prove the earlier: more than half a tick."""
+"""This part of the timeout after an answer the leader knows of it: more than half a tick."""
 
 PAUSE = 0.31
-"""The next one is sent this part of the timeout after an answer: so that it counts, however
-slow the answer was. That makes about three per timeout."""
+"""The next heartbeat is sent this part of the timeout after an answer: so that it confirms
+the last one, however slow the answer was. That makes about three per timeout."""
+
+GRAIN = 0.05
+"""Of many answers to other requests one is remembered in this part of the timeout."""
 
 
 class Proof:
-    """The heartbeats that were answered, and from when the session's time counts."""
+    """The signs of life that were answered, and from when the session's time counts.
 
-    __slots__ = ("_answered", "counted_from", "last_sent", "ttl")
+    `counted_from` is for leases: a majority has confirmed it. `heard_from` is what a member
+    says, and good enough to wait.
+    """
+
+    __slots__ = ("_signs", "_ttl", "counted_from", "heard_from", "last_confirmed", "next_due")
 
     def __init__(self, *, opened_at: float, ttl: float) -> None:
-        self.ttl = ttl
-        self.counted_from = opened_at
-        self.last_sent = opened_at
-        self._answered: list[tuple[float, float]] = [(opened_at, opened_at)]
+        self.counted_from = self.heard_from = self.last_confirmed = opened_at
+        self.next_due = opened_at + PAUSE * ttl
+        """When the next heartbeat should be sent; an earlier one would confirm nothing more."""
+        self._ttl = ttl
+        self._signs: list[tuple[float, float]] = [(opened_at, opened_at)]
+        """When each was sent, and from when on the leader knows of it."""
 
-    def answered(self, *, sent_at: float, now: float) -> None:
-        """Let an answered heartbeat count.
+    def greeted(self, *, sent_at: float, now: float) -> None:
+        """Let a connection that was made anew count, once a transaction follows it."""
+        self.heard_from = max(self.heard_from, sent_at)
+        self._signs.append((sent_at, now))
 
-        The earlier one must have been answered long enough before this one was sent: two in
-        a row may fall between two pings of the leader, and then prove nothing.
-        """
-        self.last_sent = max(self.last_sent, sent_at)
-        earlier = [one for one in self._answered if one[1] <= sent_at - APART * self.ttl]
-        if earlier:
-            self.counted_from = max(self.counted_from, earlier[-1][0])
-        self._answered = [*earlier[-1:], *self._answered[len(earlier) :], (sent_at, now)]
+    def beaten(self, *, sent_at: float, now: float, is_confirmed: bool) -> None:
+        """Let an answered heartbeat count; `is_confirmed` if it was a transaction."""
+        self._answered(sent_at, is_confirmed=is_confirmed)
+        self._signs.append((sent_at, now + APART * self._ttl))
+        # One that was sent out of turn confirms an older sign of life than the next one will,
+        # which it must not put off.
+        if sent_at >= self.next_due:
+            self.next_due = now + PAUSE * self._ttl
 
-    @property
-    def next_due(self) -> float:
-        """When the next heartbeat should be sent; an earlier one would prove nothing more."""
-        return self._answered[-1][1] + PAUSE * self.ttl
+    def confirmed(self, *, sent_at: float, now: float) -> None:
+        """Let any other transaction of the session count."""
+        self._answered(sent_at, is_confirmed=True)
+        if sent_at >= self._signs[-1][0] + GRAIN * self._ttl:
+            self._signs.append((sent_at, now + APART * self._ttl))
+
+    def is_stale(self, now: float) -> bool:
+        """Whether a heartbeat is overdue: a lease should not begin with so little left."""
+        return now - self.counted_from > 2 * PAUSE * self._ttl
+
+    def is_due(self, now: float) -> bool:
+        """Whether a transaction now would confirm something new that is needed."""
+        return now >= self.next_due or self.is_stale(now)
+
+    def _answered(self, sent_at: float, *, is_confirmed: bool) -> None:
+        known = [one for one in self._signs if one[1] <= sent_at]
+        if known:
+            newest = max(known)
+            self.heard_from = max(self.heard_from, newest[0])
+            if is_confirmed:
+                self.counted_from = max(self.counted_from, newest[0])
+            self._signs = [newest, *(one for one in self._signs if one[1] > sent_at)]
+        if is_confirmed:
+            self.last_confirmed = max(self.last_confirmed, sent_at)

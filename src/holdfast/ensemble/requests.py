@@ -1,10 +1,11 @@
-"""What is asked of a server: kazoo's requests, and the two that it lacks."""
+"""What is asked of a server: kazoo's requests, and the three that it lacks."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kazoo.protocol.serialization import (
+    CheckVersion,
     Create,
     Create2,
     Delete,
@@ -14,6 +15,7 @@ from kazoo.protocol.serialization import (
     GetData,
     SetData,
     Sync,
+    Transaction,
     int_struct,
     read_string,
     write_string,
@@ -21,6 +23,7 @@ from kazoo.protocol.serialization import (
 
 __all__ = [
     "EPHEMERAL_SEQUENTIAL",
+    "Confirm",
     "Create",
     "Create2",
     "CreateContainer",
@@ -50,6 +53,28 @@ class CreateContainer(Create2):  # type: ignore[misc]  # kazoo has no types
 
     __slots__ = ()
     type = 19
+
+
+class Confirm:
+    """Ask for a transaction that changes nothing: a check that a node is there.
+
+    A majority has to agree on it like on any other, also where its answer is no. Unlike a
+    write it wakes nobody who watches, and whoever may read may ask.
+    """
+
+    type = Transaction.type
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def serialize(self) -> bytes:
+        """Return the request's bytes."""
+        return bytes(Transaction([CheckVersion(self.path, -1)]).serialize())
+
+    @classmethod
+    def deserialize(cls, data: Any, offset: int) -> list[Any]:  # noqa: ANN401 - kazoo's buffer
+        """Return true or why not, in a list: kazoo looks into it."""
+        return list(Transaction.deserialize(data, offset))
 
 
 class GetEphemerals:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from zookeeper_proxy import CuttableEnsemble
+from zookeeper_partitions import CuttableEnsemble
 from zookeeper_servers import TICK, until
 
 from holdfast import LeaseLost

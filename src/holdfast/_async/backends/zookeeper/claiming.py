@@ -116,6 +116,7 @@ class AsyncClaiming:
                 continue
             door.was_held = number >= listing.inside
             if number < listing.inside:
+                await session.prove_for_grant(deadline=deadline)
                 return self._granted(place, listing, number)
             if not claim.queues:
                 return await self._refused(place, listing, deadline)
@@ -218,10 +219,12 @@ class AsyncClaiming:
             container = requests.CreateContainer(door.path, record, address.acl, CONTAINER)
             asked = [container, *asked]
         place.is_unanswered = True
+        sent_at = self._clock.now()
         answers = await self.session.link.ask(*asked, deadline=deadline)
         place.is_unanswered = False
         *made, node, answer = answers
         if isinstance(node, tuple):
+            self.session.confirmed(sent_at=sent_at)
             place.node, place.token = node[0].rpartition("/")[2], node[1].czxid
         self._refuse(asked, answers)
         if refusals.is_missing(node):
@@ -306,6 +309,7 @@ class AsyncClaiming:
         session, claim = self.session, place.claim
         if place.granted_at == float("inf"):
             place.granted_at = self._clock.now()
+        session.held.add(claim.id)
         if lines.must_touch(listing.line, number, capacity=listing.capacity):
             session.touch(place.path, records.of_claim(claim))
         if claim.queues:

@@ -1,9 +1,11 @@
 """One session: what it carries, the proof that it lives, and the heartbeats that give it.
 
 All claims of a client are nodes of one session and live as long as it does. Heartbeats go
-on while it is open, also when nothing is held: then the next acquire finds it proven, and
-somebody who waits does too. After IDLE seconds with nothing to carry it is closed, so that
-an idle client costs the ensemble nothing; the next acquire opens another.
+on while it is open. While anything is held each is a transaction, since nothing less proves
+that a lease may be trusted (`ensemble.proof`); while nothing is, a `sync` is enough for the
+next transaction, the create of an acquire, to confirm. After IDLE seconds with nothing to
+carry it is closed, so that an idle client costs the ensemble nothing; the next acquire opens
+another.
 """
 
 from __future__ import annotations
@@ -11,12 +13,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 
 from holdfast._async.wakeups import AsyncWakeups
 from holdfast.core.trust import trusted_until
 from holdfast.ensemble import refusals, requests
 from holdfast.ensemble.aio import Link
+from holdfast.ensemble.answers import checked
 from holdfast.ensemble.nodes import in_line
 from holdfast.ensemble.proof import Proof
 from holdfast.ensemble.watches import Watches
@@ -47,6 +50,8 @@ SWEEP = 3
 """Every so many heartbeats we look for nodes of ours that nobody knows."""
 
 NEVER = float("inf")
+
+A_NO = (NoNodeError, NoAuthError)
 
 
 class Place:
@@ -80,6 +85,8 @@ class AsyncSession:
         self.asked = ttl
         self.ttl = ttl
         self.places: dict[str, Place] = {}
+        self.held: set[str] = set()
+        """The claims that were granted and have not ended."""
         self.closing: dict[str, float] = {}
         """Nodes that were released and stay for their min_hold, and until when."""
         self.touching: dict[str, bytes] = {}
@@ -109,19 +116,21 @@ class AsyncSession:
         await self.link.connect(deadline=deadline)
         greeting = self.link.greeting
         self.ttl = greeting.granted
-        self._proof = Proof(opened_at=greeting.sent_at, ttl=self.ttl)
+        self._proof = Proof(opened_at=greeting.opened_at, ttl=self.ttl)
         self._task = runtime.spawn(self._run, name="holdfast-session")
 
     @property
     def counted_from(self) -> float:
-        """From when the session's timeout counts, by what was proven last."""
-        return max(self._proof.counted_from, self.link.greeting.sent_at)
+        """From when the session's timeout counts, by what a majority has confirmed."""
+        return self._proof.counted_from
 
     def is_usable(self, now: float) -> bool:
         """Whether it may carry a claim; once it may not, it never will again."""
         if self._is_ending or self._is_dead or self.link.is_over:
             return False
-        if now >= trusted_until(sent_at=self.counted_from, ttl=self.ttl):
+        proof = self._proof
+        since = proof.counted_from if self.held else proof.heard_from
+        if now >= trusted_until(sent_at=since, ttl=self.ttl):
             # For good: its leases were told so, and a late answer must not bring it back.
             self._is_dead = True
             self._kick.set()
@@ -153,35 +162,65 @@ class AsyncSession:
     # -- the proof ---------------------------------------------------------------------
 
     async def prove(self, *, deadline: float) -> bool:
-        """Whether a heartbeat that was sent not long ago is answered; sends one if needed.
+        """Whether a majority has confirmed the session not long ago; asks for it if needed.
 
-        All who ask at the same time share one.
+        All who ask at the same time share one request.
         """
         now = self._clock.now()
-        if now >= self._proof.next_due:
+        if self._proof.is_due(now):
             with self._state:
                 proving = self._proving
                 mine = None if proving is not None else runtime.Event()
                 self._proving = proving or mine
             if mine is not None:
                 try:
-                    await self._prove(now, deadline)
+                    await self._confirm(now, deadline)
                 finally:
                     self._proving = None
                     mine.set()
             elif proving is not None:
                 await runtime.wait_for(proving, deadline=deadline, clock=self._clock)
-        return now - self._proof.last_sent < self.ttl / 2
+        return now - self._proof.last_confirmed < self.ttl / 2
 
-    async def _prove(self, sent_at: float, deadline: float) -> None:
+    async def prove_for_grant(self, *, deadline: float) -> None:
+        """Let a lease begin with a good part of its ttl; raises if nobody confirms it.
+
+        Whoever has waited comes here by a read, and a member that is cut off answers those.
+        """
+        if self._proof.is_stale(self._clock.now()) and not await self.prove(deadline=deadline):
+            raise OutcomeUnknown(f"{self.link.where} did not confirm the session in time")
+
+    def confirmed(self, *, sent_at: float) -> None:
+        """Know that a transaction which was asked for then has been answered."""
+        with self._state:
+            self._proof.confirmed(sent_at=sent_at, now=self._clock.now())
+
+    async def _confirm(self, sent_at: float, deadline: float) -> None:
+        [answer] = await self._impatiently(requests.Confirm(self._address.root), sent_at, deadline)
+        if isinstance(answer, list):
+            answer = checked(answer, is_complete=True, where=self.link.where)[0]
+        # Also a no is a transaction, that somebody deleted our top node or closed it to us.
+        is_confirmed = not isinstance(answer, KazooException) or isinstance(answer, A_NO)
+        if is_confirmed:
+            with self._state:
+                self._proof.beaten(sent_at=sent_at, now=self._clock.now(), is_confirmed=True)
+
+    async def _sync(self, sent_at: float, deadline: float) -> None:
+        [answer] = await self._impatiently(requests.Sync(self._address.root), sent_at, deadline)
+        if not isinstance(answer, KazooException):
+            with self._state:
+                self._proof.beaten(sent_at=sent_at, now=self._clock.now(), is_confirmed=False)
+
+    async def _impatiently(
+        self, request: requests.Request, sent_at: float, deadline: float
+    ) -> list[Answer]:
         try:
-            [answer] = await self.link.ask(requests.Sync(self._address.root), deadline=deadline)
+            answers = await self.link.ask(request, deadline=deadline)
         except OutcomeUnknown:
             self._be_impatient(sent_at)
             raise
         self._silent_since = None
-        if not isinstance(answer, KazooException):
-            self._proof.answered(sent_at=sent_at, now=self._clock.now())
+        return answers
 
     def _be_impatient(self, sent_at: float) -> None:
         if self._silent_since is None:
@@ -232,8 +271,12 @@ class AsyncSession:
         return min(self._proof.next_due, *self.closing.values(), now + IDLE)
 
     async def _beat(self) -> None:
-        patience = min(REQUEST, self.ttl / PATIENCE)
-        await self.prove(deadline=self._clock.now() + patience)
+        now = self._clock.now()
+        deadline = now + min(REQUEST, self.ttl / PATIENCE)
+        if self.held:
+            await self.prove(deadline=deadline)
+        else:
+            await self._sync(now, deadline)
         self._beats += 1
         for path, data in list(self.touching.items()):
             self.touch(path, data)
@@ -302,6 +345,7 @@ class AsyncSession:
     def forget(self, claim_id: str) -> None:
         """Know nothing of a claim any more."""
         self.places.pop(claim_id, None)
+        self.held.discard(claim_id)
         self.wakeups.forget(claim_id)
         self.watches.forget(claim_id)
 
@@ -315,7 +359,11 @@ class AsyncSession:
             self.wakeups.ring(claim_id)
 
     def _changed(self) -> None:
-        if self._task is not None and self.link.greeting.granted < self.ttl:
+        greeting = self.link.greeting
+        if self.link.is_connected:
+            with self._state:
+                self._proof.greeted(sent_at=greeting.sent_at, now=greeting.heard_at)
+        if self._task is not None and greeting.granted < self.ttl:
             # Another member has other bounds: less than what the leases were told.
             self._is_dead = True
             self._alarm()
