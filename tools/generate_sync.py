@@ -65,6 +65,7 @@ RENAMES = {
     "AsyncListening": "Listening",
     "AsyncMemoryBackend": "MemoryBackend",
     "AsyncClaiming": "Claiming",
+    "AsyncLooking": "Looking",
     "AsyncReading": "Reading",
     "AsyncRedisBackend": "RedisBackend",
     "AsyncSession": "Session",

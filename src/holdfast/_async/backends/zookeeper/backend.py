@@ -6,13 +6,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from holdfast._async.backend import AsyncBackend
-from holdfast._async.backends.zookeeper.claiming import Doors
 from holdfast._async.backends.zookeeper.diagnosis import diagnosed
 from holdfast._async.backends.zookeeper.reading import AsyncReading
 from holdfast._async.backends.zookeeper.session import AsyncSession
 from holdfast.core.door import TOMBSTONE
 from holdfast.core.naming import checked_namespace
 from holdfast.ensemble import address, requests
+from holdfast.ensemble.doors import Doors
 from holdfast.ensemble.refusals import SessionEnded, is_missing
 from holdfast.errors import (
     BackendUnavailable,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast._async.backends.zookeeper.claiming import AsyncClaiming, Listing
+from holdfast._async.backends.zookeeper.claiming import AsyncClaiming
 from holdfast.ensemble import refusals, requests, telling
+from holdfast.ensemble.doors import Listing
 from holdfast.ensemble.nodes import component, text_of
 from holdfast.model import Inspection
 

@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from holdfast._sync.backend import Backend
-from holdfast._sync.backends.zookeeper.claiming import Doors
 from holdfast._sync.backends.zookeeper.diagnosis import diagnosed
 from holdfast._sync.backends.zookeeper.reading import Reading
 from holdfast._sync.backends.zookeeper.session import Session
 from holdfast.core.door import TOMBSTONE
 from holdfast.core.naming import checked_namespace
 from holdfast.ensemble import address, requests
+from holdfast.ensemble.doors import Doors
 from holdfast.ensemble.refusals import SessionEnded, is_missing
 from holdfast.errors import (
     BackendUnavailable,

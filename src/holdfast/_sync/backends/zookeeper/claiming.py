@@ -9,88 +9,33 @@ it holds every claim with a smaller sequence, and needs no `sync`.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError, NotEmptyError
-
+from holdfast._sync.backends.zookeeper.looking import Looking
 from holdfast._sync.backends.zookeeper.session import Place
 from holdfast.core.door import another_capacity
 from holdfast.ensemble import line as lines
 from holdfast.ensemble import records, refusals, requests, telling
-from holdfast.ensemble.nodes import component, in_line, prefix
+from holdfast.ensemble.doors import Listing
+from holdfast.ensemble.nodes import prefix
 from holdfast.errors import BackendUnavailable, OutcomeUnknown
 from holdfast.model import Grant, Held
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast._sync.backends.zookeeper.session import Session
-    from holdfast.ensemble.address import Address
-    from holdfast.ensemble.answers import Answer
+    from holdfast.ensemble.doors import Door
     from holdfast.ensemble.nodes import Node
     from holdfast.model import Claim
-    from holdfast.runtime.clock import Clock
 
 CONTAINER = 4
-DOORS = 10_000
-"""Of so many names it is remembered that their nodes are there."""
 
 NAMED = 8
 """So many holders are named to somebody who waits; `inspect` names them all."""
 
 
-class Door:
-    """What is known of a name's node.
-
-    `known` is its capacity and the change that wrote it; one value, since threads share it.
-    """
-
-    __slots__ = ("known", "path", "was_held")
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.known: tuple[int, int] | None = None
-        self.was_held = False
-
-
-class Listing:
-    """The line at a door, as one list of children told it."""
-
-    __slots__ = ("capacity", "inside", "line")
-
-    def __init__(self, line: list[Node], capacity: int) -> None:
-        self.line = line
-        self.capacity = capacity
-        self.inside = lines.admitted(line, capacity=capacity)
-
-
-class Doors:
-    """The names' nodes that this client has met, the last used ones; shared by its sessions."""
-
-    def __init__(self, address: Address) -> None:
-        self.address = address
-        self._doors: OrderedDict[str, Door] = OrderedDict()
-
-    def of(self, name: str) -> Door:
-        """Return the door of a name."""
-        door = self._doors.get(name)
-        if door is None:
-            door = Door(f"{self.address.root}/{component(name)}")
-            self._doors[name] = door
-            if len(self._doors) > DOORS:
-                self._doors.popitem(last=False)
-        return door
-
-
-class Claiming:
+class Claiming(Looking):
     """Brings claims into line on one session."""
-
-    def __init__(self, session: Session, doors: Doors, clock: Clock) -> None:
-        self.session = session
-        self._doors = doors
-        self._address = doors.address
-        self._clock = clock
 
     # -- verbs -------------------------------------------------------------------------
 
@@ -278,23 +223,6 @@ class Claiming:
                 place.node, place.token, place.is_unanswered = node, stat.czxid, False
                 return
 
-    def _listing(self, door: Door, answer: Answer, deadline: float) -> Listing:
-        children, stat = answer
-        known = door.known
-        if known is None or known[1] != stat.mzxid:
-            [found] = self._ask(requests.GetData(door.path, None), deadline=deadline)
-            if refusals.is_missing(found):
-                return Listing([], 1)
-            known = door.known = (
-                records.capacity_in(found[0], path=door.path),
-                found[1].mzxid,
-            )
-        try:
-            line = in_line(children)
-        except ValueError as error:
-            raise refusals.foreign(str(error), where=self._address.where, path=door.path) from None
-        return Listing(line, known[0])
-
     def _make_root(self, deadline: float) -> None:
         address = self._address
         [answer] = self._ask(requests.Create(address.root, b"", address.acl, 0), deadline=deadline)
@@ -382,23 +310,6 @@ class Claiming:
             deadline=deadline,
         )
         return telling.held(nodes, answers)
-
-    def _ask(self, *asked: requests.Request, deadline: float) -> list[Answer]:
-        """Return the answers; what is no part of the recipe is raised."""
-        answers = self.session.link.ask(*asked, deadline=deadline)
-        self._refuse(asked, answers)
-        return answers
-
-    def _refuse(self, asked: Sequence[requests.Request], answers: Sequence[Answer]) -> None:
-        for request, answer in zip(asked, answers, strict=True):
-            if isinstance(answer, KazooException) and not isinstance(answer, EXPECTED):
-                where, users = self._address.where, self._address.users
-                error = refusals.refused(answer, where=where, path=request.path, users=users)
-                raise error from answer
-
-
-EXPECTED = (NoNodeError, NodeExistsError, NotEmptyError)
-"""What others do at the same time: they create, and they delete."""
 
 
 def _position(line: Sequence[Node], name: str | None) -> int | None:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast._sync.backends.zookeeper.claiming import Claiming, Listing
+from holdfast._sync.backends.zookeeper.claiming import Claiming
 from holdfast.ensemble import refusals, requests, telling
+from holdfast.ensemble.doors import Listing
 from holdfast.ensemble.nodes import component, text_of
 from holdfast.model import Inspection
 
