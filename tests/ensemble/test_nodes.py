@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.ensemble import records
-from holdfast.ensemble.nodes import component, in_line, text_of
+from holdfast.ensemble.nodes import (
+    LAST,
+    LATE,
+    component,
+    in_line,
+    is_doubtful,
+    node_of,
+    text_of,
+)
 from holdfast.errors import ConfigurationError
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
@@ -42,17 +50,18 @@ def test_the_line_is_in_order_of_arrival_whatever_the_claims_are_called() -> Non
     assert [one.weight for one in line] == [3, 1, 2147483647]
 
 
-def test_a_sequence_that_overflowed_comes_after_what_was_before() -> None:
-    """The server counts in 32 bits with a sign, and goes on at the negative end."""
-    line = in_line(["a-1--2147483647", "b-1-2147483646", "c-1--2147483648", "d-1-2147483647"])
+def test_numbers_at_their_end_leave_the_order_in_doubt() -> None:
+    """The server gives the last one again and again, or negative ones, to who comes later."""
+    assert not is_doubtful(in_line(["a-1-0000000001", "b-1-2147483646"]))
+    assert is_doubtful(in_line(["a-1-2147483647", "b-1-2147483646"]))
+    assert is_doubtful(in_line(["a-1--2147483648", "b-1-0000000001"]))
 
-    assert [one.claim for one in line] == ["b", "d", "c", "a"]
 
-
-def test_after_the_overflow_the_negative_ones_come_in_order_up_to_zero() -> None:
-    line = in_line(["a-1-0000000000", "b-1--000000001", "c-1--000000002"])
-
-    assert [one.claim for one in line] == ["c", "b", "a"]
+def test_a_node_is_late_long_before_the_numbers_end() -> None:
+    assert not node_of("a-1-0000000001").is_late
+    assert LATE < LAST - 2**27
+    assert node_of(f"a-1-{LATE:010d}").is_late
+    assert node_of("a-1--2147483648").is_late
 
 
 @pytest.mark.parametrize("child", ["lock-0000000001", "aa-1-x", "aa-0000000001"])

@@ -42,3 +42,19 @@ def to_watch(line: Sequence[Node], place: int, *, inside: int, capacity: int) ->
 def must_touch(line: Sequence[Node], place: int, *, capacity: int) -> bool:
     """Whether one that is admitted after a wait has to tell who is behind it."""
     return capacity not in (1, ALL) and place + 1 < len(line)
+
+
+def must_step_back(line: Sequence[Node], place: int) -> bool:
+    """Whether the one at `place` has to leave, so that the name's node can be made anew.
+
+    A node with children cannot be deleted, and at a name that is always wanted there always
+    are some. So once it is worn only the very first stays, and whoever releases it deletes
+    the name's node too. That costs the order of those who wait then, and nothing else.
+    """
+    return place > 0 and line[place].is_late
+
+
+def to_outwait(line: Sequence[Node], place: int) -> Sequence[Node]:
+    """Return whose going one that stepped back waits for: the last who need not step back."""
+    staying = [one for one in line[:place] if not one.is_late]
+    return [staying[-1] if staying else line[0]]

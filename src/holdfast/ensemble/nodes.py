@@ -11,16 +11,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from holdfast.model import Claim
 
-HALF = 2**31
-"""The server numbers children by a signed integer of 32 bits, which overflows."""
+LAST = 2**31 - 1
+"""The server numbers children by a signed integer of 32 bits. At its end it gives the same
+number again and again, or negative ones where several come at once."""
+
+LATE = 7 * 2**28
+"""From this number on a name's node is to be made anew, long before the end."""
 
 _CLAIM = re.compile(r"(?P<claim>[0-9a-f]+)-(?P<weight>\d+)-(?P<sequence>-?\d{9,10})")
 
@@ -33,6 +38,11 @@ class Node:
     claim: str
     weight: int
     sequence: int
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the name's node has had so many children that it should be made anew."""
+        return not 0 <= self.sequence < LATE
 
     @property
     def party(self) -> str | None:
@@ -63,24 +73,17 @@ def prefix(claim: Claim) -> str:
 
 
 def in_line(children: Iterable[str]) -> list[Node]:
-    """Return the claims in order of arrival; ValueError names a child that is none of ours.
-
-    The sequence overflows to the negative after two thousand million claims of one name.
-    Those alive together are never that far apart, so where both ends are seen the negative
-    ones are the later.
-    """
-    line = [_node(child) for child in children]
-    line.sort(key=_sequence)
-    if line and line[-1].sequence - line[0].sequence >= HALF:
-        line.sort(key=lambda node: node.sequence % (2 * HALF))
-    return line
+    """Return the claims in order of arrival; ValueError names a child that is none of ours."""
+    return sorted(map(node_of, children), key=attrgetter("sequence"))
 
 
-def _sequence(node: Node) -> int:
-    return node.sequence
+def is_doubtful(line: Sequence[Node]) -> bool:
+    """Whether the numbers do not say who came first: two may have the same."""
+    return any(not 0 <= one.sequence < LAST for one in line)
 
 
-def _node(child: str) -> Node:
+def node_of(child: str) -> Node:
+    """Return what a claim's node says by its name; ValueError names one that is none of ours."""
     found = _CLAIM.fullmatch(child)
     if found is None:
         raise ValueError(child)

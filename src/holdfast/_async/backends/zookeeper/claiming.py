@@ -15,7 +15,7 @@ from holdfast.core.door import another_capacity
 from holdfast.ensemble import line as lines
 from holdfast.ensemble import records, refusals, requests, telling
 from holdfast.ensemble.doors import Listing
-from holdfast.ensemble.nodes import prefix
+from holdfast.ensemble.nodes import node_of, prefix
 from holdfast.errors import BackendUnavailable, OutcomeUnknown
 from holdfast.model import Grant, Held
 
@@ -42,11 +42,9 @@ class AsyncClaiming(AsyncLooking):
         session, door = self.session, self._doors.of(claim.name)
         place = session.places.get(claim.id)
         if place is None:
-            if not claim.queues and (claim.capacity > 1 or door.was_held):
-                # Not to stand in the way of others for a moment when it is of no use.
-                held = await self._look_first(claim, door, deadline)
-                if held is not None:
-                    return held
+            held = await self._look_first(claim, door, deadline)
+            if held is not None:
+                return held
             place = Place(claim, door.path)
             session.carry(place)
             if claim.queues:
@@ -59,12 +57,16 @@ class AsyncClaiming(AsyncLooking):
                 place = Place(claim, door.path)
                 session.carry(place)
                 continue
-            door.was_held = number >= listing.inside
-            if number < listing.inside:
+            must_leave = lines.must_step_back(listing.line, number)
+            door.was_held = must_leave or number >= listing.inside
+            if not door.was_held:
                 await session.prove_for_grant(deadline=deadline)
                 return self._granted(place, listing, number)
             if not claim.queues:
                 return await self._refused(place, listing, deadline)
+            if must_leave:
+                await self._ask(requests.Delete(place.path, -1), deadline=deadline)
+                place.node = None
             held = await self._watching(place, listing, number, deadline)
             if held is not None:
                 return held
@@ -88,7 +90,7 @@ class AsyncClaiming(AsyncLooking):
             self.session.forget(claim.id)
             self.session.kick()
             return is_there
-        was_there = await self._delete(place.path, deadline)
+        was_there = await self._delete(place, place.node, deadline)
         self.session.forget(claim.id)
         return was_there
 
@@ -114,21 +116,25 @@ class AsyncClaiming(AsyncLooking):
             )
         self.session.forget(claim.id)
 
-    async def _delete(self, path: str, deadline: float) -> bool:
+    async def _delete(self, place: Place, node: str, deadline: float) -> bool:
         """Delete a node, asking another member if this one does not answer in half the time."""
-        delete, half = requests.Delete(path, -1), (self._clock.now() + deadline) / 2
+        half = (self._clock.now() + deadline) / 2
+        asked = [requests.Delete(place.path, -1)]
+        if node_of(node).is_late:
+            # In the same flight: nobody else has come in between, or the server says so.
+            asked.append(requests.Delete(place.door, -1))
         try:
-            [answer] = await self._ask(delete, deadline=half)
+            answers = await self._ask(*asked, deadline=half)
         except OutcomeUnknown:
             if self._clock.now() >= half:
                 self.session.link.hang_up()
             try:
-                await self._ask(delete, deadline=deadline)
+                await self._ask(*asked, deadline=deadline)
             except BackendUnavailable as error:
                 # The first request went out, so nobody can say that nothing was done.
                 raise OutcomeUnknown(str(error)) from error
             return True  # if it is gone now, it was by the first request
-        return answer is True
+        return answers[0] is True
 
     # -- the line ----------------------------------------------------------------------
 
@@ -246,6 +252,12 @@ class AsyncClaiming(AsyncLooking):
         return Grant(claim, place.token, session.ttl)
 
     async def _look_first(self, claim: Claim, door: Door, deadline: float) -> Held | None:
+        """Say who holds it without joining, where that is likely and the claim does not queue.
+
+        Not to stand in the way of others for a moment when it is of no use.
+        """
+        if claim.queues or not (claim.capacity > 1 or door.was_held):
+            return None
         _, answer = await self._ask(
             requests.Sync(door.path), requests.GetChildren2(door.path, None), deadline=deadline
         )
@@ -277,7 +289,10 @@ class AsyncClaiming(AsyncLooking):
         if the node is gone, and the answer says so.
         """
         session, line = self.session, listing.line
-        targets = lines.to_watch(line, number, inside=listing.inside, capacity=listing.capacity)
+        if place.node is None:
+            targets = lines.to_outwait(line, number)
+        else:
+            targets = lines.to_watch(line, number, inside=listing.inside, capacity=listing.capacity)
         named = [one for one in line[: listing.inside][:NAMED] if one not in targets]
         claim_id, door = place.claim.id, place.door
         paths = [f"{door}/{one.name}" for one in targets]
@@ -302,7 +317,7 @@ class AsyncClaiming(AsyncLooking):
             if one in line[: listing.inside]
         ]
         nodes, told = [one for one, _ in seen], [answer for _, answer in seen]
-        return telling.held(nodes, told, place=number - listing.inside + 1)
+        return telling.held(nodes, told, place=max(1, number - listing.inside + 1))
 
     async def _held(self, nodes: Sequence[Node], door: Door, deadline: float) -> Held:
         if not nodes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError, NotEmptyError
 
 from holdfast.ensemble import records, refusals, requests
 from holdfast.ensemble.doors import Listing
-from holdfast.ensemble.nodes import in_line
+from holdfast.ensemble.nodes import in_line, is_doubtful
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,10 +17,15 @@ if TYPE_CHECKING:
     from holdfast._async.backends.zookeeper.session import AsyncSession
     from holdfast.ensemble.answers import Answer
     from holdfast.ensemble.doors import Door, Doors
+    from holdfast.ensemble.nodes import Node
     from holdfast.runtime.clock import Clock
 
 EXPECTED = (NoNodeError, NodeExistsError, NotEmptyError)
 """What others do at the same time: they create, and they delete."""
+
+
+TOGETHER = 500
+"""As many nodes are asked for in one flight."""
 
 
 class AsyncLooking:
@@ -46,7 +52,25 @@ class AsyncLooking:
             line = in_line(children)
         except ValueError as error:
             raise refusals.foreign(str(error), where=self._address.where, path=door.path) from None
+        if is_doubtful(line):
+            line = await self._by_birth(door, line, deadline)
         return Listing(line, known[0])
+
+    async def _by_birth(self, door: Door, line: list[Node], deadline: float) -> list[Node]:
+        """Return the line in the order of the transactions that made it.
+
+        They say it always, and have to be asked for node by node. Who has gone meanwhile is
+        left out.
+        """
+        stats: list[Answer] = []
+        for i in range(0, len(line), TOGETHER):
+            part = line[i : i + TOGETHER]
+            stats += await self._ask(
+                *(requests.Exists(f"{door.path}/{one.name}", None) for one in part),
+                deadline=deadline,
+            )
+        born = [(stat.czxid, one) for stat, one in zip(stats, line, strict=True) if stat]
+        return [one for _, one in sorted(born, key=itemgetter(0))]
 
     async def _ask(self, *asked: requests.Request, deadline: float) -> list[Answer]:
         """Return the answers; what is no part of the recipe is raised."""

@@ -20,7 +20,7 @@ from holdfast.core.trust import trusted_until
 from holdfast.ensemble import refusals, requests
 from holdfast.ensemble.aio import Link
 from holdfast.ensemble.answers import checked
-from holdfast.ensemble.nodes import in_line
+from holdfast.ensemble.nodes import node_of
 from holdfast.ensemble.proof import Proof
 from holdfast.ensemble.watches import Watches
 from holdfast.errors import BackendError, LockError, OutcomeUnknown
@@ -310,7 +310,7 @@ class AsyncSession:
     def _is_stranger(self, path: str) -> bool:
         name = path.rpartition("/")[2]
         try:
-            [node] = in_line([name])
+            node = node_of(name)
         except ValueError:
             return False
         place = self.places.get(node.claim)

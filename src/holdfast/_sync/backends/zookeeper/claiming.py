@@ -17,7 +17,7 @@ from holdfast.core.door import another_capacity
 from holdfast.ensemble import line as lines
 from holdfast.ensemble import records, refusals, requests, telling
 from holdfast.ensemble.doors import Listing
-from holdfast.ensemble.nodes import prefix
+from holdfast.ensemble.nodes import node_of, prefix
 from holdfast.errors import BackendUnavailable, OutcomeUnknown
 from holdfast.model import Grant, Held
 
@@ -44,11 +44,9 @@ class Claiming(Looking):
         session, door = self.session, self._doors.of(claim.name)
         place = session.places.get(claim.id)
         if place is None:
-            if not claim.queues and (claim.capacity > 1 or door.was_held):
-                # Not to stand in the way of others for a moment when it is of no use.
-                held = self._look_first(claim, door, deadline)
-                if held is not None:
-                    return held
+            held = self._look_first(claim, door, deadline)
+            if held is not None:
+                return held
             place = Place(claim, door.path)
             session.carry(place)
             if claim.queues:
@@ -61,12 +59,16 @@ class Claiming(Looking):
                 place = Place(claim, door.path)
                 session.carry(place)
                 continue
-            door.was_held = number >= listing.inside
-            if number < listing.inside:
+            must_leave = lines.must_step_back(listing.line, number)
+            door.was_held = must_leave or number >= listing.inside
+            if not door.was_held:
                 session.prove_for_grant(deadline=deadline)
                 return self._granted(place, listing, number)
             if not claim.queues:
                 return self._refused(place, listing, deadline)
+            if must_leave:
+                self._ask(requests.Delete(place.path, -1), deadline=deadline)
+                place.node = None
             held = self._watching(place, listing, number, deadline)
             if held is not None:
                 return held
@@ -90,7 +92,7 @@ class Claiming(Looking):
             self.session.forget(claim.id)
             self.session.kick()
             return is_there
-        was_there = self._delete(place.path, deadline)
+        was_there = self._delete(place, place.node, deadline)
         self.session.forget(claim.id)
         return was_there
 
@@ -116,21 +118,25 @@ class Claiming(Looking):
             )
         self.session.forget(claim.id)
 
-    def _delete(self, path: str, deadline: float) -> bool:
+    def _delete(self, place: Place, node: str, deadline: float) -> bool:
         """Delete a node, asking another member if this one does not answer in half the time."""
-        delete, half = requests.Delete(path, -1), (self._clock.now() + deadline) / 2
+        half = (self._clock.now() + deadline) / 2
+        asked = [requests.Delete(place.path, -1)]
+        if node_of(node).is_late:
+            # In the same flight: nobody else has come in between, or the server says so.
+            asked.append(requests.Delete(place.door, -1))
         try:
-            [answer] = self._ask(delete, deadline=half)
+            answers = self._ask(*asked, deadline=half)
         except OutcomeUnknown:
             if self._clock.now() >= half:
                 self.session.link.hang_up()
             try:
-                self._ask(delete, deadline=deadline)
+                self._ask(*asked, deadline=deadline)
             except BackendUnavailable as error:
                 # The first request went out, so nobody can say that nothing was done.
                 raise OutcomeUnknown(str(error)) from error
             return True  # if it is gone now, it was by the first request
-        return answer is True
+        return answers[0] is True
 
     # -- the line ----------------------------------------------------------------------
 
@@ -244,6 +250,12 @@ class Claiming(Looking):
         return Grant(claim, place.token, session.ttl)
 
     def _look_first(self, claim: Claim, door: Door, deadline: float) -> Held | None:
+        """Say who holds it without joining, where that is likely and the claim does not queue.
+
+        Not to stand in the way of others for a moment when it is of no use.
+        """
+        if claim.queues or not (claim.capacity > 1 or door.was_held):
+            return None
         _, answer = self._ask(
             requests.Sync(door.path), requests.GetChildren2(door.path, None), deadline=deadline
         )
@@ -275,7 +287,10 @@ class Claiming(Looking):
         if the node is gone, and the answer says so.
         """
         session, line = self.session, listing.line
-        targets = lines.to_watch(line, number, inside=listing.inside, capacity=listing.capacity)
+        if place.node is None:
+            targets = lines.to_outwait(line, number)
+        else:
+            targets = lines.to_watch(line, number, inside=listing.inside, capacity=listing.capacity)
         named = [one for one in line[: listing.inside][:NAMED] if one not in targets]
         claim_id, door = place.claim.id, place.door
         paths = [f"{door}/{one.name}" for one in targets]
@@ -300,7 +315,7 @@ class Claiming(Looking):
             if one in line[: listing.inside]
         ]
         nodes, told = [one for one, _ in seen], [answer for _, answer in seen]
-        return telling.held(nodes, told, place=number - listing.inside + 1)
+        return telling.held(nodes, told, place=max(1, number - listing.inside + 1))
 
     def _held(self, nodes: Sequence[Node], door: Door, deadline: float) -> Held:
         if not nodes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast._sync.backends.zookeeper.claiming import Claiming
+from holdfast._sync.backends.zookeeper.looking import TOGETHER
 from holdfast.ensemble import refusals, requests, telling
 from holdfast.ensemble.doors import Listing
 from holdfast.ensemble.nodes import component, text_of
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from holdfast.ensemble.answers import Answer
     from holdfast.ensemble.nodes import Node
     from holdfast.model import Holder
-
-TOGETHER = 500
-"""As many nodes are asked for in one flight."""
 
 
 class Reading(Claiming):

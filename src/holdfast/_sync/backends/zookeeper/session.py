@@ -21,7 +21,7 @@ from holdfast._sync.wakeups import Wakeups
 from holdfast.core.trust import trusted_until
 from holdfast.ensemble import refusals, requests
 from holdfast.ensemble.answers import checked
-from holdfast.ensemble.nodes import in_line
+from holdfast.ensemble.nodes import node_of
 from holdfast.ensemble.proof import Proof
 from holdfast.ensemble.threads import Link
 from holdfast.ensemble.watches import Watches
@@ -310,7 +310,7 @@ class Session:
     def _is_stranger(self, path: str) -> bool:
         name = path.rpartition("/")[2]
         try:
-            [node] = in_line([name])
+            node = node_of(name)
         except ValueError:
             return False
         place = self.places.get(node.claim)
