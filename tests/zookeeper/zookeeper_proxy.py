@@ -16,6 +16,7 @@ CREATES = (1, 15, 19, 21)
 
 DELETE = 2
 SYNC = 9
+GET_CHILDREN = 12
 EPHEMERAL_SEQUENTIAL = b"\0\0\0\3"
 """How the creation of such a node ends: its flags."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from sessions import session_of
-from zookeeper_proxy import Request
+from zookeeper_proxy import GET_CHILDREN, SYNC, Request
 from zookeeper_servers import until
 
 from holdfast import BackendUnavailable, OutcomeUnknown
@@ -34,6 +34,19 @@ def test_an_answer_lost_on_acquire_costs_a_moment(locks, proxy, door):
     assert door.line() == ([lease.token], 0)
     lease.release()
     assert door.line() == ([], 0)
+
+
+def test_after_an_answer_lost_on_acquire_the_line_is_read_behind_a_sync(locks, proxy, door):
+    """The claim may be under way by another member; unseen, it would be waited for in vain."""
+    seen: list[int] = []
+    proxy.lose_answer_to(lambda request: bool(seen.append(request.opcode)))
+    lost = proxy.lose_answer_to(Request.creates_a_claim)
+
+    locks.lock(door.name).acquire(timeout=5)
+
+    assert lost.is_set()
+    looks = [one for one in seen if one in (SYNC, GET_CHILDREN)]
+    assert looks == [GET_CHILDREN, SYNC, GET_CHILDREN, GET_CHILDREN]
 
 
 def test_an_answer_lost_in_line_keeps_the_place(flavour, locks, proxy, door):

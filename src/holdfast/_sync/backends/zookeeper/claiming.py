@@ -97,21 +97,13 @@ class Claiming(Looking):
         return was_there
 
     def withdraw(self, claim: Claim, *, deadline: float) -> None:
-        """Make sure that the claim has no node.
-
-        Requests of one connection are executed in their order. So once the list was answered
-        that was asked for after an unanswered create, that create has happened or never will,
-        as long as the connection is the same. If it was lost in between, the create may come
-        late by way of another member; the session's sweep finds that.
-        """
+        """Make sure that the claim has no node."""
         place = self.session.places.get(claim.id)
         if place is None:
             return
         nodes = [place.node] if place.node is not None else []
         if place.is_unanswered:
-            [answer] = self._ask(requests.GetChildren2(place.door, None), deadline=deadline)
-            children = [] if refusals.is_missing(answer) else answer[0]
-            nodes = [one for one in children if one.startswith(f"{claim.id}-")]
+            nodes = self._nodes_of(place, deadline)
         if nodes:
             self._ask(
                 *(requests.Delete(f"{place.door}/{one}", -1) for one in nodes), deadline=deadline
@@ -210,14 +202,8 @@ class Claiming(Looking):
         return None
 
     def _find(self, place: Place, deadline: float) -> None:
-        """Find the node of a claim whose create was not answered, if there is one.
-
-        If not, there will be none: see `withdraw`.
-        """
-        claim_id = place.claim.id
-        [answer] = self._ask(requests.GetChildren2(place.door, None), deadline=deadline)
-        children = [] if refusals.is_missing(answer) else answer[0]
-        nodes = [one for one in children if one.startswith(f"{claim_id}-")]
+        """Find the node of a claim whose create was not answered, if there is one."""
+        nodes = self._nodes_of(place, deadline)
         if not nodes:
             return
         stats = self._ask(
@@ -228,6 +214,22 @@ class Claiming(Looking):
             if stat is not None and stat.ephemeralOwner == self.session.link.session_id:
                 place.node, place.token, place.is_unanswered = node, stat.czxid, False
                 return
+
+    def _nodes_of(self, place: Place, deadline: float) -> list[str]:
+        """Return the nodes of a claim whose create was not answered; there will be no others.
+
+        Requests of one connection are executed in their order. Where the connection was lost,
+        the create may still be under way, by another member: the `sync` is answered when all
+        is done that the leader had begun, and what reaches it later by a connection that we
+        have left, it refuses. Without it a claim would not see its own node, join again, and
+        wait behind itself. Should the leader be another by then, the session's sweep finds
+        what came late.
+        """
+        _, answer = self._ask(
+            requests.Sync(place.door), requests.GetChildren2(place.door, None), deadline=deadline
+        )
+        children = [] if refusals.is_missing(answer) else answer[0]
+        return [one for one in children if one.startswith(f"{place.claim.id}-")]
 
     def _make_root(self, deadline: float) -> None:
         address = self._address
