@@ -123,6 +123,8 @@ def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
         given[name] = _WORDS.get(str(value).lower()) if isinstance(value, str) else value
         if not isinstance(given[name], bool):
             raise ConfigurationError(f"{name}={value!r}: true or false is accepted")
+    if given.get("keyfile") and not given.get("certfile"):
+        raise ConfigurationError("keyfile is the key of a certificate; give certfile too")
     pairs = given.get("auth_data", ())
     if not all(isinstance(one, tuple | list) and len(one) == 2 for one in pairs):  # noqa: PLR2004
         raise ConfigurationError(

@@ -77,6 +77,7 @@ class Link:
         self._changed = changed
         self._client, self._trouble = driver.new_client(options, ttl=ttl)
         self.greeting = driver.Greeting(self._client, clock)
+        driver.tell_when_entered(self._client, self._trouble, self._enter)
         self._client.add_listener(self._listen)
         self._loop = asyncio.get_running_loop()
         self._waiting: set[asyncio.Future[None]] = set()
@@ -88,7 +89,11 @@ class Link:
 
     async def connect(self, *, deadline: float) -> None:
         """Open the session."""
-        driver.start(self._client, seconds=deadline - self._clock.now())
+        try:
+            driver.start(self._client, seconds=deadline - self._clock.now())
+        except (OSError, RuntimeError) as cause:
+            # No file or no thread is to be had.
+            raise refusals.unreachable(cause, where=self.where) from cause
         await self._state_change(deadline)
         if not self.is_connected:
             error = refusals.unreachable(self._trouble.last, where=self.where)
@@ -144,10 +149,19 @@ class Link:
     # -- kazoo's thread ----------------------------------------------------------------
 
     def _listen(self, state: str) -> None:
-        self.is_connected = state == KazooState.CONNECTED
+        if state == KazooState.CONNECTED:
+            return  # not before it has shown all credentials
+        self.is_connected = False
         if state == KazooState.LOST:
             self.is_over = True
             driver.stop_here(self._client)
+        self._tell()
+
+    def _enter(self) -> None:
+        self.is_connected = True
+        self._tell()
+
+    def _tell(self) -> None:
         try:
             self._loop.call_soon_threadsafe(self._tell_waiting)
         except RuntimeError:

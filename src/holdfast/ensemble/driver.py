@@ -14,11 +14,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import AuthFailedError, ConnectionDropped, KazooException, SASLException
 from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.connection import STOP_CONNECTING
 from kazoo.protocol.serialization import CloseInstance, Connect
+from kazoo.protocol.states import KeeperState
+from kazoo.retry import ForceRetryError
+
+from holdfast.ensemble.refusals import UnusableCertificate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from holdfast.runtime.clock import Clock
 
@@ -151,9 +157,12 @@ def tls_context(options: Mapping[str, Any]) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_NONE
     if options.get("ca"):
         context.load_verify_locations(options["ca"])
-    if options.get("certfile") and options.get("keyfile"):
+    if options.get("certfile"):
         password = options.get("keyfile_password")
-        context.load_cert_chain(options["certfile"], options["keyfile"], password)
+        try:
+            context.load_cert_chain(options["certfile"], options.get("keyfile"), password)
+        except ssl.SSLError as error:
+            raise UnusableCertificate(str(error)) from error
     return context
 
 
@@ -195,7 +204,57 @@ def new_client(options: Mapping[str, Any], *, ttl: float) -> tuple[Any, Trouble]
         logger=trouble,
         connection_retry=AGAIN,
     )
+    _let_it_outlive_errors(client, trouble)
     return client, trouble
+
+
+def _let_it_outlive_errors(client: Any, trouble: Trouble) -> None:  # noqa: ANN401
+    """Let nothing that is raised on kazoo's thread end it: nobody would connect again.
+
+    Its own words for an outage it knows how to handle. What else there is comes from below
+    it, or from code of the application that it calls for credentials, and may pass.
+    """
+    connection = client._connection  # noqa: SLF001
+    go_round = connection._connect_loop  # noqa: SLF001
+
+    def go_round_again(retry: Any) -> Any:  # noqa: ANN401
+        try:
+            return go_round(retry)
+        except ForceRetryError:
+            raise
+        except Exception as error:
+            trouble.last = error
+            if isinstance(error, SASLException):
+                # No package for it, say: that does not pass.
+                client._session_callback(KeeperState.AUTH_FAILED)  # noqa: SLF001
+                return STOP_CONNECTING
+            if client._state != KeeperState.CONNECTING:  # noqa: SLF001
+                client._session_callback(KeeperState.CONNECTING)  # noqa: SLF001
+            raise ForceRetryError(str(error)) from error
+
+    connection._connect_loop = go_round_again  # noqa: SLF001
+
+
+def tell_when_entered(client: Any, trouble: Trouble, entered: Callable[[], None]) -> None:  # noqa: ANN401
+    """Call back when a connection can be used: greeted, and all credentials shown.
+
+    kazoo says so after the greeting, and may then find that it cannot show them.
+    """
+    connect = client._connection._connect  # noqa: SLF001
+
+    def enter(*place: Any) -> Any:  # noqa: ANN401
+        try:
+            timeouts = connect(*place)
+        except AuthFailedError as error:
+            if error.__cause__ is None or isinstance(error.__cause__, KazooException):
+                raise
+            # Not refused: the application's own code for credentials failed, and may not again.
+            trouble.last = error.__cause__
+            raise ConnectionDropped(str(error.__cause__)) from error
+        entered()
+        return timeouts
+
+    client._connection._connect = enter  # noqa: SLF001
 
 
 def start(client: Any, *, seconds: float) -> None:  # noqa: ANN401

@@ -6,7 +6,7 @@ import json
 from json.encoder import encode_basestring_ascii as json_string
 from typing import TYPE_CHECKING
 
-from holdfast.errors import ConfigurationError
+from holdfast.ensemble.refusals import Unreadable
 from holdfast.model import Owner
 
 if TYPE_CHECKING:
@@ -28,14 +28,12 @@ def capacity_in(data: bytes, *, path: str) -> int:
     except (ValueError, KeyError, TypeError, AttributeError):
         written = capacity = 0
     if written > FORMAT:
-        raise ConfigurationError(
+        raise Unreadable(
             f"{path} was written by a newer Holdfast (format {written}, this one knows {FORMAT}); "
             "upgrade this program"
         )
     if capacity < 1:
-        raise ConfigurationError(
-            f"{path} is a node of another program; choose a namespace of your own"
-        )
+        raise Unreadable(f"{path} is a node of another program; choose a namespace of your own")
     return capacity
 
 

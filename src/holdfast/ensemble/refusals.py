@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import ssl
 from typing import TYPE_CHECKING
@@ -28,11 +29,19 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 class SessionEnded(BackendUnavailable):
     """The session is over, and with it all its nodes: a new one may be asked at once."""
+
+
+class Unreadable(ConfigurationError):
+    """Another program, or a newer Holdfast, wrote a node among ours."""
+
+
+class UnusableCertificate(OSError):
+    """A certificate of our own that cannot be shown."""
 
 
 _LOGIN = (
@@ -50,6 +59,58 @@ _MISTAKES: dict[type[BaseException], str] = {
     QuotaExceededError: "{where}: the quota of {path} is used up; raise it (setquota)",
     UnimplementedError: "{where} is too old: ZooKeeper 3.5.3 or newer is needed",
 }
+
+
+def _is_any(*kinds: type[BaseException]) -> Callable[[BaseException], bool]:
+    return lambda error: isinstance(error, kinds)
+
+
+def _is_full(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+_OUTAGES: tuple[tuple[Callable[[BaseException], bool], type[LockError], str], ...] = (
+    (
+        _is_any(FileNotFoundError, PermissionError),
+        ConfigurationError,
+        "{where}: a file of certificates cannot be read ({text}); see ca, certfile, keyfile",
+    ),
+    (
+        _is_any(UnusableCertificate),
+        ConfigurationError,
+        (
+            "{where}: our own certificate cannot be used ({text}); its private key has to be in "
+            "certfile too, or in keyfile"
+        ),
+    ),
+    (
+        _is_full,
+        BackendUnavailable,
+        (
+            "{where}: this process has too many files open to connect; raise its limit "
+            "(ulimit -n), or close some"
+        ),
+    ),
+    (
+        _is_any(ssl.SSLError),
+        ConfigurationError,
+        (
+            "{where}: no TLS connection could be made ({text}); use_ssl is for a "
+            "secureClientPort, and the certificate must be trusted here (ca=)"
+        ),
+    ),
+    (
+        _is_any(socket.gaierror),
+        BackendUnavailable,
+        "{where}: a host name has no address ({text}); correct it, or see to the name service",
+    ),
+    (
+        _is_any(ConnectionRefusedError),
+        BackendUnavailable,
+        "nothing listens at {where}; start the server, or correct the host and the port",
+    ),
+)
+"""What stands behind a connection that could not be made, the surest first."""
 
 
 def refused(
@@ -81,7 +142,7 @@ def no_chroot(chroot: str, *, where: str) -> LockError:
 
 def foreign(child: str, *, where: str, path: str) -> LockError:
     """Return the error of a node that another program made among ours."""
-    return ConfigurationError(
+    return Unreadable(
         f"{where}: {path}/{child} is a node of another program; choose a namespace of your own"
     )
 
@@ -94,23 +155,9 @@ def unreachable(error: BaseException | None, *, where: str) -> LockError:
         for kind, sentence in _MISTAKES.items():
             if isinstance(one, kind):
                 return ConfigurationError(sentence.format(where=where, path="", text=text))
-    if any(isinstance(one, FileNotFoundError | PermissionError) for one in chain):
-        return ConfigurationError(
-            f"{where}: a file of certificates cannot be read ({text}); see ca, certfile, keyfile"
-        )
-    if any(isinstance(one, ssl.SSLError) for one in chain):
-        return ConfigurationError(
-            f"{where}: no TLS connection could be made ({text}); use_ssl is for a "
-            "secureClientPort, and the certificate must be trusted here (ca=)"
-        )
-    if any(isinstance(one, socket.gaierror) for one in chain):
-        return BackendUnavailable(
-            f"{where}: a host name has no address ({text}); correct it, or see to the name service"
-        )
-    if any(isinstance(one, ConnectionRefusedError) for one in chain):
-        return BackendUnavailable(
-            f"nothing listens at {where}; start the server, or correct the host and the port"
-        )
+    for matches, answer, sentence in _OUTAGES:
+        if any(map(matches, chain)):
+            return answer(sentence.format(where=where, text=text))
     return BackendUnavailable(
         f"{where} did not answer in time ({text}); is it a ZooKeeper that can be reached from here "
         "and has a majority of its members, and does it want TLS (use_ssl=True)?"

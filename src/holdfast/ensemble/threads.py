@@ -77,6 +77,7 @@ class Link:
         self._changed = changed
         self._client, self._trouble = driver.new_client(options, ttl=ttl)
         self.greeting = driver.Greeting(self._client, clock)
+        driver.tell_when_entered(self._client, self._trouble, self._enter)
         self._client.add_listener(self._listen)
         self._state = threading.Condition()
 
@@ -87,7 +88,11 @@ class Link:
 
     def connect(self, *, deadline: float) -> None:
         """Open the session."""
-        driver.start(self._client, seconds=deadline - self._clock.now())
+        try:
+            driver.start(self._client, seconds=deadline - self._clock.now())
+        except (OSError, RuntimeError) as cause:
+            # No file or no thread is to be had.
+            raise refusals.unreachable(cause, where=self.where) from cause
         self._state_change(deadline)
         if not self.is_connected:
             error = refusals.unreachable(self._trouble.last, where=self.where)
@@ -138,11 +143,19 @@ class Link:
     # -- kazoo's thread ----------------------------------------------------------------
 
     def _listen(self, state: str) -> None:
+        if state == KazooState.CONNECTED:
+            return  # not before it has shown all credentials
         with self._state:
-            self.is_connected = state == KazooState.CONNECTED
+            self.is_connected = False
             if state == KazooState.LOST:
                 self.is_over = True
                 driver.stop_here(self._client)
+            self._state.notify_all()
+        self._changed()
+
+    def _enter(self) -> None:
+        with self._state:
+            self.is_connected = True
             self._state.notify_all()
         self._changed()
 

@@ -69,6 +69,24 @@ def test_members_without_a_quorum(refusal):
     assert isinstance(error, BackendUnavailable)
 
 
+@pytest.mark.parametrize("path", ["queue/config", "stranger"], ids=["in line", "as a name"])
+def test_a_node_of_another_program_hides_no_other_name(flavour, namespace, caplog, path):
+    """Whoever wants that very name is told; a survey tells of all others."""
+    locks = flavour.locks(shared_server().url, namespace=namespace)
+    kept = [locks.lock(name).acquire(timeout=5) for name in ("queue", "window")]
+    with shared_server().client() as client:
+        client.create(f"/{namespace}/{path}", b"theirs")
+
+    found = [one.name for one in locks.survey("")]
+
+    assert found == [one.name for one in kept if not path.startswith(one.name)]
+    assert path in caplog.text
+    with pytest.raises(ConfigurationError, match="another program"):
+        locks.inspect(path.partition("/")[0])
+    for one in kept:
+        one.release()
+
+
 def test_a_chroot_that_does_not_exist(refusal):
     """It is not made in passing: more likely it is misspelt."""
     error = refusal(f"{shared_server().url}/no/such/place", within=2.0)

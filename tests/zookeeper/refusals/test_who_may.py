@@ -76,3 +76,14 @@ def test_a_reader_may_not_lock(refusal, namespace):
 
     assert isinstance(error, ConfigurationError)
     assert f"/{namespace}" in str(error)
+
+
+def test_sasl_without_its_package(refusal, monkeypatch):
+    """Told at once and by name, and nothing is left running that fails again and again."""
+    monkeypatch.setattr("kazoo.protocol.connection.PURESASL_AVAILABLE", False)
+    login = {"mechanism": "DIGEST-MD5", "username": "clerk", "password": PASSWORD}
+
+    error = refusal(shared_server().url, within=2.0, sasl_options=login)
+
+    assert isinstance(error, ConfigurationError)
+    assert "kazoo[sasl]" in str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -13,12 +14,8 @@ from holdfast.core.door import TOMBSTONE
 from holdfast.core.naming import checked_namespace
 from holdfast.ensemble import address, requests
 from holdfast.ensemble.doors import Doors
-from holdfast.ensemble.refusals import SessionEnded, is_missing
-from holdfast.errors import (
-    BackendUnavailable,
-    ConfigurationError,
-    LockError,
-)
+from holdfast.ensemble.refusals import SessionEnded, Unreadable, is_missing
+from holdfast.errors import BackendUnavailable, ConfigurationError, LockError
 from holdfast.model import Capabilities, Grant, Held, Renewal, TokenQuality
 from holdfast.options import DEFAULT_TTL
 from holdfast.runtime import aio as runtime
@@ -32,6 +29,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 T = TypeVar("T")
+
+_log = logging.getLogger("holdfast")
 
 BROKEN = 64
 """Of so many claims it is remembered that they were broken, until their holders ask."""
@@ -192,7 +191,12 @@ class AsyncZooKeeperBackend(AsyncBackend):
         patience = deadline - self._clock.now()
         names = await self._look(lambda one: one.names(prefix, deadline=deadline), deadline)
         for name in names:
-            one = await self.inspect(name, deadline=self._clock.now() + patience)
+            try:
+                one = await self.inspect(name, deadline=self._clock.now() + patience)
+            except Unreadable as error:
+                # One stranger's node must not hide all other names.
+                _log.warning("left out: %s", error)
+                continue
             if one.is_in_use:
                 yield one
 

@@ -11,6 +11,7 @@ another.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from holdfast.ensemble.address import Address
     from holdfast.ensemble.answers import Answer
-    from holdfast.model import Claim
+    from holdfast.ensemble.place import Place
     from holdfast.runtime.clock import Clock
 
 IDLE = 30.0
@@ -52,28 +53,6 @@ SWEEP = 3
 NEVER = float("inf")
 
 A_NO = (NoNodeError, NoAuthError)
-
-
-class Place:
-    """What is known of one claim: its node, once the server has told it."""
-
-    __slots__ = ("claim", "door", "granted_at", "is_seen", "is_unanswered", "node", "token")
-
-    def __init__(self, claim: Claim, door: str) -> None:
-        self.claim = claim
-        self.door = door
-        self.node: str | None = None
-        self.token = 0
-        self.granted_at = NEVER
-        self.is_unanswered = False
-        """Whether its create was sent, and nobody knows what became of it."""
-        self.is_seen = False
-        """Whether the node was there at the last look, and a watch would tell of its end."""
-
-    @property
-    def path(self) -> str:
-        """Where the node is."""
-        return f"{self.door}/{self.node}"
 
 
 class AsyncSession:
@@ -135,6 +114,7 @@ class AsyncSession:
             self._is_dead = True
             self._kick.set()
             return False
+        self._keep_running()
         return True
 
     def kick(self) -> None:
@@ -231,12 +211,23 @@ class AsyncSession:
 
     # -- the background ----------------------------------------------------------------
 
+    def _keep_running(self) -> None:
+        """Let the background go on that somebody ended with all other tasks."""
+        if self._task is None or self._task.is_alive():
+            return
+        # Where no thread is to be had, the next one who comes tries again.
+        with self._state, suppress(RuntimeError):
+            if not (self._task.is_alive() or self._is_ending or self._is_dead):
+                self._task = runtime.spawn(self._run, name="holdfast-session")
+
     async def _run(self) -> None:
         try:
             await self._keep_alive()
-        except Exception:  # noqa: BLE001 - it is logged, and the session ends
-            # A defect of ours: kazoo must not keep a session alive that nobody proves.
-            _log.exception("the session's heartbeat failed")
+        finally:
+            if not (self._is_ending or self._is_dead):
+                # Cancelled from outside: whoever relies on it looks, and lets it go on.
+                self._ring_all()
+                self._alarm()
         if not self._is_ending:
             self.end()
             await self.link.close(goodbye=True, deadline=self._clock.now() + REQUEST)
@@ -267,6 +258,10 @@ class AsyncSession:
             return self._clock.now() + min(self.ttl / RETRIES, 1.0)
         except LockError as error:
             _log.warning("heartbeat refused: %s", error)
+            return self._clock.now() + 1.0
+        except Exception:  # noqa: BLE001 - it is logged with all that is known of it
+            # Whatever it is, the leases go on: without heartbeats all of them would end.
+            _log.exception("the session's heartbeat failed")
             return self._clock.now() + 1.0
         return min(self._proof.next_due, *self.closing.values(), now + IDLE)
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast._sync.backends.zookeeper.looking import Looking
-from holdfast._sync.backends.zookeeper.session import Place
 from holdfast.core.door import another_capacity
 from holdfast.ensemble import line as lines
 from holdfast.ensemble import records, refusals, requests, telling
 from holdfast.ensemble.doors import Listing
 from holdfast.ensemble.nodes import node_of, prefix
+from holdfast.ensemble.place import NEVER, Place
 from holdfast.errors import BackendUnavailable, OutcomeUnknown
 from holdfast.model import Grant, Held
 
@@ -241,7 +241,7 @@ class Claiming(Looking):
 
     def _granted(self, place: Place, listing: Listing, number: int) -> Grant:
         session, claim = self.session, place.claim
-        if place.granted_at == float("inf"):
+        if place.granted_at == NEVER:
             place.granted_at = self._clock.now()
         session.held.add(claim.id)
         if lines.must_touch(listing.line, number, capacity=listing.capacity):
