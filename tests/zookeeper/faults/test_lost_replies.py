@@ -137,6 +137,24 @@ def test_a_lost_request_to_release_goes_on_in_the_background(flavour, locks, pro
     assert following.token > lease.token
 
 
+def test_a_release_that_went_out_is_never_told_as_not_done(flavour, locks, proxy, deletion, door):
+    """Sent, not answered, and then nobody is there to be asked again: it may have been done."""
+    lease = locks.lock(door.name).acquire()
+    flavour.give_up_after(1.0)
+
+    def is_met_and_refused(request: Request) -> bool:
+        proxy._is_refusing = proxy._is_refusing or deletion(request)
+        return proxy._is_refusing
+
+    lost = proxy.lose_answer_to(is_met_and_refused)
+    with pytest.raises(OutcomeUnknown):
+        lease.release()
+    assert lost.is_set()
+
+    door.until([], 0)
+    proxy.accept()
+
+
 def test_a_request_to_release_that_is_stuck_goes_by_another_connection(
     flavour, locks, proxy, deletion, door
 ):
