@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kazoo.security import make_acl, make_digest_acl
-from zookeeper_servers import shared_server
+from zookeeper_servers import shared_server, until
 
 from holdfast import ConfigurationError
 
@@ -76,6 +76,26 @@ def test_a_reader_may_not_lock(refusal, namespace):
 
     assert isinstance(error, ConfigurationError)
     assert f"/{namespace}" in str(error)
+
+
+def test_a_top_node_that_we_may_not_read_costs_no_lease(flavour, namespace):
+    """The heartbeat asks for it, and the no is as good: a majority has agreed on that too."""
+    may_join = make_acl("world", "anyone", create=True, delete=True)
+    with shared_server().client() as client:
+        client.create(f"/{namespace}", acl=[may_join])
+    renewed: list[str] = []
+    locks = flavour.locks(
+        shared_server().url,
+        namespace=namespace,
+        ttl=1.0,
+        on_event=lambda event: renewed.append(type(event).__name__),
+    )
+
+    lease = locks.lock("door").acquire(timeout=5)
+    until(lambda: renewed.count("Renewed") >= 5, what="it is renewed for longer than its ttl")
+
+    lease.check()
+    lease.release()
 
 
 def test_sasl_without_its_package(refusal, monkeypatch):

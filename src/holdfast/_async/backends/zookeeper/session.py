@@ -176,31 +176,26 @@ class AsyncSession:
             self._proof.confirmed(sent_at=sent_at, now=self._clock.now())
 
     async def _confirm(self, sent_at: float, deadline: float) -> None:
-        [answer] = await self._impatiently(requests.Confirm(self._address.root), sent_at, deadline)
-        if isinstance(answer, list):
-            answer = checked(answer, is_complete=True, where=self.link.where)[0]
-        # Also a no is a transaction, that somebody deleted our top node or closed it to us.
-        is_confirmed = not isinstance(answer, KazooException) or isinstance(answer, A_NO)
-        if is_confirmed:
-            with self._state:
-                self._proof.beaten(sent_at=sent_at, now=self._clock.now(), is_confirmed=True)
+        await self._beat_by(requests.Confirm(self._address.root), sent_at, deadline)
 
     async def _sync(self, sent_at: float, deadline: float) -> None:
-        [answer] = await self._impatiently(requests.Sync(self._address.root), sent_at, deadline)
-        if not isinstance(answer, KazooException):
-            with self._state:
-                self._proof.beaten(sent_at=sent_at, now=self._clock.now(), is_confirmed=False)
+        await self._beat_by(requests.Sync(self._address.root), sent_at, deadline)
 
-    async def _impatiently(
-        self, request: requests.Request, sent_at: float, deadline: float
-    ) -> list[Answer]:
+    async def _beat_by(self, request: requests.Request, sent_at: float, deadline: float) -> None:
         try:
-            answers = await self.link.ask(request, deadline=deadline)
+            [answer] = await self.link.ask(request, deadline=deadline)
         except OutcomeUnknown:
             self._be_impatient(sent_at)
             raise
         self._silent_since = None
-        return answers
+        is_confirmed = isinstance(request, requests.Confirm)
+        if isinstance(answer, list):
+            [answer] = checked(answer, is_complete=True, where=self.link.where)
+        # Where somebody deleted our top node, or closed it to us, the no was a transaction too.
+        if isinstance(answer, KazooException) and not (is_confirmed and isinstance(answer, A_NO)):
+            raise refusals.refused(answer, where=self.link.where, path=request.path) from answer
+        with self._state:
+            self._proof.beaten(sent_at=sent_at, now=self._clock.now(), is_confirmed=is_confirmed)
 
     def _be_impatient(self, sent_at: float) -> None:
         if self._silent_since is None:
