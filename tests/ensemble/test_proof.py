@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.ensemble.proof import APART, Proof
@@ -134,6 +134,8 @@ def test_heartbeats_sent_when_due_all_count(delays: list[float], ttl: float) -> 
 
 
 @given(st.floats(0.0, 2.0), st.floats(0.0, 1.0))
+@example(waited=0.31, created_at=0.31)
+@example(waited=0.0, created_at=0.61)
 def test_a_lease_that_begins_at_any_time_has_a_third_left_at_the_next_heartbeat(
     waited: float, created_at: float
 ) -> None:

@@ -74,8 +74,11 @@ class Proof:
             self._signs.append((sent_at, now + APART * self._ttl))
 
     def is_stale(self, now: float) -> bool:
-        """Whether a heartbeat is overdue: a lease should not begin with so little left."""
-        return now - self.counted_from > 2 * PAUSE * self._ttl
+        """Whether a newer sign of life is known by now and only has to be confirmed.
+
+        A lease that began without would have too little left when the next heartbeat is due.
+        """
+        return now - self.counted_from >= (APART + PAUSE) * self._ttl
 
     def is_due(self, now: float) -> bool:
         """Whether a transaction now would confirm something new that is needed."""
