@@ -222,7 +222,7 @@ def _let_it_outlive_errors(client: Any, trouble: Trouble) -> None:  # noqa: ANN4
             return go_round(retry)
         except ForceRetryError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             trouble.last = error
             if isinstance(error, SASLException):
                 # No package for it, say: that does not pass.

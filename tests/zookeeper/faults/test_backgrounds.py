@@ -60,7 +60,9 @@ def by_sasl(flavour, proxy, diary, monkeypatch):
     return flavour.locks(proxy.url, ttl=TTL, on_event=diary, sasl_options={}, acl=OPEN_ACL_UNSAFE)
 
 
-@pytest.mark.parametrize("error", [ValueError("no secret today"), _refused()], ids=repr)
+@pytest.mark.parametrize(
+    "error", [ValueError("no secret today"), SystemExit("no secret"), _refused()], ids=repr
+)
 def test_credentials_that_cannot_be_had_just_now_cost_no_lease(
     by_sasl, proxy, diary, stumble, error
 ):
