@@ -164,6 +164,7 @@ class AsyncAcquisition:
                 claim=self.claim.id,
             )
         if hold is None:
+            self.owes = False  # withdrawn, or it never joined the line
             return self._refused()
         return hold
 

@@ -166,6 +166,7 @@ class Acquisition:
                 claim=self.claim.id,
             )
         if hold is None:
+            self.owes = False  # withdrawn, or it never joined the line
             return self._refused()
         return hold
 

@@ -131,8 +131,9 @@ class AllOf:
         """Know what was taken, and forget what has ended since."""
         with self._client.state:
             taken = [*self._taken, (handles, weakref.ref(runtime.context()))]
+            # No generator inside: Python swallows an interrupt that strikes while it drops one.
             self._taken = [
-                (some, owner) for some, owner in taken if any(not one.is_ended for one in some)
+                (some, owner) for some, owner in taken if [one for one in some if not one.is_ended]
             ]
 
     def _next(self, attempt: Acquisition, lost: AnyLost) -> Lease:
