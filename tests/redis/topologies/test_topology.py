@@ -25,7 +25,7 @@ from holdfast.wire.topology import (
 )
 
 A, B, C = Address("a", 1), Address("b", 2), Address("c", 3)
-REQUEST = verbs.inspect(verbs.Keys("app").of("door"), b"0")
+REQUEST = verbs.inspect(verbs.Keys("app").of("door"), verbs.Cursor())
 SLOT = slot_of_key(b"door")
 
 
@@ -51,7 +51,7 @@ def test_a_key_has_the_slot_that_the_server_gives_it(key, slot):
 def test_a_request_has_the_slot_of_its_keys(name):
     keys = verbs.Keys("app")
 
-    assert slot_of(verbs.inspect(keys.of(name), b"0")) == slot_of_key(keys.door(name))
+    assert slot_of(verbs.inspect(keys.of(name), verbs.Cursor())) == slot_of_key(keys.door(name))
 
 
 @pytest.mark.parametrize("request_", [packed(b"PING"), verbs.load("acquire")])
