@@ -115,7 +115,7 @@ def backend_pages() -> Iterator[str]:
 
 def capabilities_table() -> Iterator[str]:
     """For the reference: the declarations, field by field."""
-    fields = ("fair", "shared", "push_wakeup", "explicit_owner", "lock_delay")
+    fields = ("fair", "shared", "push_wakeup", "explicit_owner", "lock_delay", "hands_over")
     head = (*fields, "token_quality", "ends_by", "shortest ttl", "URL options")
     yield row("backend", *(f"`{one}`" if "_" in one or one in fields else one for one in head))
     yield "|---" * (len(head) + 1) + "|"

@@ -230,11 +230,7 @@ class Capabilities:
     lock_delay: bool
     token_quality: TokenQuality
     ends_by: Literal["ttl", "session"]
-
-    @property
-    def hands_over(self) -> bool:
-        """Whether a lease can be detached: not where a session carries it, and ends with it."""
-        return self.ends_by == "ttl"
+    hands_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,10 +89,7 @@ class Backend(Protocol):
         LOST if it is another client's already: of two who adopt it, the first has it.
         """
         del grant, deadline
-        raise ConfigurationError(
-            "a lease cannot be handed over here: a session of its client carries it, and ends "
-            "with that client"
-        )
+        raise ConfigurationError("this backend cannot hand a lease over to another client")
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """End the hold and admit the next; true iff it was still ours."""

@@ -289,6 +289,9 @@ class Wire:
             await connection.connect()
             await connection.send_command("HELLO", 3)  # the driver has not kept its answer
             self._greeted(await connection.read_response())
+        except LockError:
+            await connection.disconnect(nowait=True)
+            raise  # told already, in words of our own
         except (RedisError, OSError) as error:
             await connection.disconnect(nowait=True)
             raise refusals.unreachable(error, where=self.where) from error
@@ -297,7 +300,7 @@ class Wire:
             await connection.disconnect(nowait=True)
             raise refusals.not_redis(where=self.where) from error
         except BaseException:
-            # Told already, or a cancellation: in both cases nobody will use it.
+            # A cancellation: nobody will use it.
             await connection.disconnect(nowait=True)
             raise
         # From here on the transport is ours, and the driver's object an empty shell.

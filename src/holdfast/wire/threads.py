@@ -277,6 +277,9 @@ class Wire:
             link = Link(connection._sock, self._clock, generation)  # noqa: SLF001
             # From here on the socket is ours, and the driver's object an empty shell.
             connection._sock = None  # noqa: SLF001
+        except LockError:
+            connection.disconnect()
+            raise  # told already, in words of our own
         except (RedisError, OSError) as error:
             connection.disconnect()
             raise refusals.unreachable(error, where=self.where) from error
@@ -285,7 +288,7 @@ class Wire:
             connection.disconnect()
             raise refusals.not_redis(where=self.where) from error
         except BaseException:
-            # Told already, or an interrupt: in both cases nobody will use it.
+            # An interrupt: nobody will use it.
             connection.disconnect()
             raise
         return link

@@ -64,7 +64,7 @@ CLAIM = "0" * 32
         ("release", (CLAIM, 1)),
         ("withdraw", (CLAIM, 1, 1_000_000)),
         ("beat", ("inbox", "client")),
-        ("inspect", (0,)),
+        ("inspect", (0, "-inf")),
         ("break", (0,)),
     ],
 )

@@ -46,7 +46,9 @@ def test_after_an_answer_lost_on_acquire_the_line_is_read_behind_a_sync(locks, p
 
     assert lost.is_set()
     looks = [one for one in seen if one in (SYNC, GET_CHILDREN)]
-    assert looks == [GET_CHILDREN, SYNC, GET_CHILDREN, GET_CHILDREN]
+    # The first list went out with the create, and is seen unless the cut came in between.
+    assert looks[-3:] == [SYNC, GET_CHILDREN, GET_CHILDREN]
+    assert looks[:-3] in ([], [GET_CHILDREN])
 
 
 def test_an_answer_lost_in_line_keeps_the_place(flavour, locks, proxy, door):

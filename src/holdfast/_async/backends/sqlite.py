@@ -39,6 +39,7 @@ class AsyncSqliteBackend(AsyncBackend):
         lock_delay=True,
         token_quality=TokenQuality.BEST_EFFORT,
         ends_by="ttl",
+        hands_over=True,
     )
     min_ttl = 0.05
     options = frozenset({"synchronous"})

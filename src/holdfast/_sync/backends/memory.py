@@ -31,6 +31,7 @@ class MemoryBackend(Backend):
         lock_delay=True,
         token_quality=TokenQuality.PROCESS,
         ends_by="ttl",
+        hands_over=True,
     )
     min_ttl = 0.01
     options = frozenset[str]()
