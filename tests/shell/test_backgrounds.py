@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from eventually import eventually
 
-from holdfast import AsyncLocks, LeaseLost, Locks, OutcomeUnknown
+from holdfast import AsyncLocks, LeaseLost, Locks, LocksClosed, OutcomeUnknown
 from holdfast._async.backends.memory import AsyncMemoryBackend
 from holdfast._sync.backends.memory import MemoryBackend
 from holdfast.embedded.memory import MemoryStore
@@ -332,5 +332,28 @@ def test_waiting_for_a_further_name_ends_when_one_of_the_others_is_lost() -> Non
         await held.release()
         await locks.aclose()
         await other.aclose()
+
+    run_in_virtual_time(main())
+
+
+# -- closing ----------------------------------------------------------------------------
+
+
+def test_closing_waits_once_for_a_store_that_is_silent_in_the_middle_of_a_question() -> None:
+    async def main() -> None:
+        locks, backend = virtual(ttl=60.0, request_timeout=2.0)
+        held = await locks.lock("gate").acquire()
+        for verb in ("try_acquire", "withdraw", "release", "renew"):
+            backend.hang(verb, times=99)
+        asking = asyncio.create_task(locks.lock("door").acquire())
+        await asyncio.sleep(0.5)
+        started = asyncio.get_running_loop().time()
+
+        await locks.aclose()
+
+        assert asyncio.get_running_loop().time() - started < 2.0 + 0.5
+        assert held.lost.reason == "closed"
+        await asyncio.wait([asking])
+        assert isinstance(asking.exception(), LocksClosed | OutcomeUnknown)
 
     run_in_virtual_time(main())

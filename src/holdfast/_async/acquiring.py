@@ -191,6 +191,7 @@ class AsyncAcquisition:
             sent_at = clock.now()
             answer = await self._ask(sent_at)
             if answer is None:
+                self._client.refuse_closed()
                 continue
             if isinstance(answer, Grant):
                 hold = await self.believe(answer, sent_at)

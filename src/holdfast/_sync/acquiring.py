@@ -193,6 +193,7 @@ class Acquisition:
             sent_at = clock.now()
             answer = self._ask(sent_at)
             if answer is None:
+                self._client.refuse_closed()
                 continue
             if isinstance(answer, Grant):
                 hold = self.believe(answer, sent_at)
