@@ -69,6 +69,7 @@ RENAMES = {
     "AsyncReading": "Reading",
     "AsyncRedisBackend": "RedisBackend",
     "AsyncSession": "Session",
+    "AsyncSingleFlight": "SingleFlight",
     "AsyncSqliteBackend": "SqliteBackend",
     "AsyncWakeups": "Wakeups",
     "AsyncWatchdog": "Watchdog",

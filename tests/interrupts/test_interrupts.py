@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 import redis_servers
+import zookeeper_servers
 from hammer import hammer, hammer_close
 from scenes import SCENES
 
@@ -21,13 +22,17 @@ PLACES = 60
 """So many of each scene, spread evenly."""
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
+STORES = {
+    "memory": lambda folder: f"memory://{folder.name}",
+    "sqlite": lambda folder: f"sqlite://{folder}/locks.db",
+    "redis": lambda _: redis_servers.shared_server().url,
+    "zookeeper": lambda _: zookeeper_servers.shared_server().url,
+}
+
+
+@pytest.fixture(params=STORES)
 def url(request, tmp_path) -> Iterator[str]:
-    yield {
-        "memory": f"memory://{tmp_path.name}",
-        "sqlite": f"sqlite://{tmp_path}/locks.db",
-        "redis": redis_servers.shared_server().url,
-    }[request.param]
+    yield STORES[request.param](tmp_path)
     gc.collect()  # here, and not in the middle of another test
 
 

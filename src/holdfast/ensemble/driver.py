@@ -1,7 +1,7 @@
 """kazoo as our transport: one client per session, on one thread, and what it stumbled over.
 
-We hand it requests and hear the answers on its own thread (`client._call`), without the
-hand-over to a second one by which its futures are told. So its handler needs no workers.
+We hand it requests (`sending`) and hear the answers on its own thread, without the hand-over to
+a second one by which its futures are told. So its handler needs no workers.
 """
 
 from __future__ import annotations

@@ -91,6 +91,6 @@ class Proof:
             self.heard_from = max(self.heard_from, newest[0])
             if is_confirmed:
                 self.counted_from = max(self.counted_from, newest[0])
-            self._signs = [newest, *(one for one in self._signs if one[1] > sent_at)]
+            self._signs = [newest, *[one for one in self._signs if one[1] > sent_at]]
         if is_confirmed:
             self.last_confirmed = max(self.last_confirmed, sent_at)

@@ -9,6 +9,7 @@ from kazoo.protocol.states import KazooState
 
 from holdfast.ensemble import driver, refusals
 from holdfast.ensemble.answers import Slot, Told, checked
+from holdfast.ensemble.sending import send
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
@@ -108,15 +109,13 @@ class Link:
             self._state_change(deadline)
         self._refuse_unusable()
         flight = Flight(len(requests))
-        call = self._client._call  # noqa: SLF001
-        for number, request in enumerate(requests):
-            call(request, Slot(flight, number))
+        send(self._client, [(one, Slot(flight, number)) for number, one in enumerate(requests)])
         flight.wait(deadline - self._clock.now())
         return checked(flight.answers, is_complete=flight.is_complete, where=self.where)
 
     def tell(self, request: Any, heard: Callable[[Answer], None]) -> None:  # noqa: ANN401
         """Send a request for whose answer nobody waits; `heard` gets it on kazoo's thread."""
-        self._client._call(request, Told(heard))  # noqa: SLF001
+        send(self._client, [(request, Told(heard))])
 
     def hang_up(self) -> None:
         """Cut the connection, so that another one is tried: this one does not answer."""

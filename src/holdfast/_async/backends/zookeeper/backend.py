@@ -10,6 +10,7 @@ from holdfast._async.backend import AsyncBackend
 from holdfast._async.backends.zookeeper.diagnosis import diagnosed
 from holdfast._async.backends.zookeeper.reading import AsyncReading
 from holdfast._async.backends.zookeeper.session import AsyncSession
+from holdfast._async.single_flight import AsyncSingleFlight
 from holdfast.core.door import TOMBSTONE
 from holdfast.core.naming import checked_namespace
 from holdfast.ensemble import address, requests
@@ -91,7 +92,7 @@ class AsyncZooKeeperBackend(AsyncBackend):
     def _begin(self) -> None:
         self._state = runtime.StateLock()
         self._reading: AsyncReading | None = None
-        self._opening: runtime.Event | None = None
+        self._opening = AsyncSingleFlight(self._clock)
         self._failure: LockError | None = None
         self._carriers: dict[str, AsyncReading] = {}
         self._tombs: dict[str, float] = {}
@@ -329,16 +330,9 @@ class AsyncZooKeeperBackend(AsyncBackend):
         """Return the session to use, opening one where there is none; None takes any ttl."""
         reading = self._reading
         while reading is None or not self._fits(reading.session, ttl):
-            with self._state:
-                opening = self._opening
-                mine = None if opening is not None else runtime.Event()
-                self._opening = opening or mine
-            if mine is not None:
-                await self._open(ttl, deadline, mine)
-            elif opening is not None:
-                await runtime.wait_for(opening, deadline=deadline, clock=self._clock)
-                if self._failure is not None:
-                    raise type(self._failure)(str(self._failure)) from self._failure
+            was_us = await self._opening.fly(lambda: self._open(ttl, deadline), deadline=deadline)
+            if not was_us and self._failure is not None:
+                raise type(self._failure)(str(self._failure)) from self._failure
             if self._clock.now() >= deadline:
                 raise BackendUnavailable(f"{self.location}: there was no time left to connect")
             reading = self._reading
@@ -356,7 +350,7 @@ class AsyncZooKeeperBackend(AsyncBackend):
             )
         return False
 
-    async def _open(self, ttl: float | None, deadline: float, opening: runtime.Event) -> None:
+    async def _open(self, ttl: float | None, deadline: float) -> None:
         self._failure = None
         self._ttl = ttl or self._ttl
         old, parting = self._reading, None
@@ -371,8 +365,6 @@ class AsyncZooKeeperBackend(AsyncBackend):
             self._failure = error
             raise
         finally:
-            self._opening = None
-            opening.set()
             if parting is not None:
                 self._part_from(parting)
 

@@ -164,11 +164,13 @@ class AsyncClaiming(AsyncLooking):
         place.is_unanswered = True
         sent_at = self._clock.now()
         answers = await self.session.link.ask(*asked, deadline=deadline)
-        place.is_unanswered = False
         *made, node, answer = answers
         if isinstance(node, tuple):
+            name, token = node[0].rpartition("/")[2], node[1].czxid
+            # Answered and known in one: an interrupt in between would leave a node to nobody.
+            place.node, place.token, place.is_unanswered = name, token, False
             self.session.confirmed(sent_at=sent_at)
-            place.node, place.token = node[0].rpartition("/")[2], node[1].czxid
+        place.is_unanswered = False
         self._refuse(asked, answers)
         if refusals.is_missing(node):
             # The server has deleted the empty node of this name, or it was never there.
@@ -191,14 +193,14 @@ class AsyncClaiming(AsyncLooking):
         A node with children cannot be deleted, so the capacity changes only while nobody
         holds or waits.
         """
-        path, place.node = place.path, None
-        delete_own = requests.Delete(path, -1)
+        delete_own = requests.Delete(place.path, -1)
         if len(found.line) > 1:
             await self._ask(delete_own, deadline=deadline)
             self.session.forget(place.claim.id)
             raise another_capacity(place.claim, in_use=found.capacity)
         await self._ask(delete_own, requests.Delete(door.path, -1), deadline=deadline)
-        door.known = None
+        # Not before: until then whoever withdraws it has to know of it.
+        place.node = door.known = None
         return None
 
     async def _find(self, place: Place, deadline: float) -> None:

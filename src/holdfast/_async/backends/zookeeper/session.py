@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 
+from holdfast._async.single_flight import AsyncSingleFlight
 from holdfast._async.wakeups import AsyncWakeups
 from holdfast.core.trust import trusted_until
 from holdfast.ensemble import refusals, requests
@@ -80,7 +81,7 @@ class AsyncSession:
         self._alarm = alarm
         self._state = runtime.StateLock()
         self._proof = Proof(opened_at=-NEVER, ttl=ttl)
-        self._proving: runtime.Event | None = None
+        self._proving = AsyncSingleFlight(clock)
         self._silent_since: float | None = None
         self._kick = runtime.Event()
         self._task: runtime.Task | None = None
@@ -148,18 +149,7 @@ class AsyncSession:
         """
         now = self._clock.now()
         if self._proof.is_due(now):
-            with self._state:
-                proving = self._proving
-                mine = None if proving is not None else runtime.Event()
-                self._proving = proving or mine
-            if mine is not None:
-                try:
-                    await self._confirm(now, deadline)
-                finally:
-                    self._proving = None
-                    mine.set()
-            elif proving is not None:
-                await runtime.wait_for(proving, deadline=deadline, clock=self._clock)
+            await self._proving.fly(lambda: self._confirm(now, deadline), deadline=deadline)
         return now - self._proof.last_confirmed < self.ttl / 2
 
     async def prove_for_grant(self, *, deadline: float) -> None:

@@ -12,6 +12,7 @@ from holdfast._sync.backend import Backend
 from holdfast._sync.backends.zookeeper.diagnosis import diagnosed
 from holdfast._sync.backends.zookeeper.reading import Reading
 from holdfast._sync.backends.zookeeper.session import Session
+from holdfast._sync.single_flight import SingleFlight
 from holdfast.core.door import TOMBSTONE
 from holdfast.core.naming import checked_namespace
 from holdfast.ensemble import address, requests
@@ -93,7 +94,7 @@ class ZooKeeperBackend(Backend):
     def _begin(self) -> None:
         self._state = runtime.StateLock()
         self._reading: Reading | None = None
-        self._opening: runtime.Event | None = None
+        self._opening = SingleFlight(self._clock)
         self._failure: LockError | None = None
         self._carriers: dict[str, Reading] = {}
         self._tombs: dict[str, float] = {}
@@ -331,16 +332,9 @@ class ZooKeeperBackend(Backend):
         """Return the session to use, opening one where there is none; None takes any ttl."""
         reading = self._reading
         while reading is None or not self._fits(reading.session, ttl):
-            with self._state:
-                opening = self._opening
-                mine = None if opening is not None else runtime.Event()
-                self._opening = opening or mine
-            if mine is not None:
-                self._open(ttl, deadline, mine)
-            elif opening is not None:
-                runtime.wait_for(opening, deadline=deadline, clock=self._clock)
-                if self._failure is not None:
-                    raise type(self._failure)(str(self._failure)) from self._failure
+            was_us = self._opening.fly(lambda: self._open(ttl, deadline), deadline=deadline)
+            if not was_us and self._failure is not None:
+                raise type(self._failure)(str(self._failure)) from self._failure
             if self._clock.now() >= deadline:
                 raise BackendUnavailable(f"{self.location}: there was no time left to connect")
             reading = self._reading
@@ -358,7 +352,7 @@ class ZooKeeperBackend(Backend):
             )
         return False
 
-    def _open(self, ttl: float | None, deadline: float, opening: runtime.Event) -> None:
+    def _open(self, ttl: float | None, deadline: float) -> None:
         self._failure = None
         self._ttl = ttl or self._ttl
         old, parting = self._reading, None
@@ -373,8 +367,6 @@ class ZooKeeperBackend(Backend):
             self._failure = error
             raise
         finally:
-            self._opening = None
-            opening.set()
             if parting is not None:
                 self._part_from(parting)
 

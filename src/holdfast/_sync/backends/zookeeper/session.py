@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 
+from holdfast._sync.single_flight import SingleFlight
 from holdfast._sync.wakeups import Wakeups
 from holdfast.core.trust import trusted_until
 from holdfast.ensemble import refusals, requests
@@ -82,7 +83,7 @@ class Session:
         self._alarm = alarm
         self._state = runtime.StateLock()
         self._proof = Proof(opened_at=-NEVER, ttl=ttl)
-        self._proving: runtime.Event | None = None
+        self._proving = SingleFlight(clock)
         self._silent_since: float | None = None
         self._kick = runtime.Event()
         self._task: runtime.Task | None = None
@@ -150,18 +151,7 @@ class Session:
         """
         now = self._clock.now()
         if self._proof.is_due(now):
-            with self._state:
-                proving = self._proving
-                mine = None if proving is not None else runtime.Event()
-                self._proving = proving or mine
-            if mine is not None:
-                try:
-                    self._confirm(now, deadline)
-                finally:
-                    self._proving = None
-                    mine.set()
-            elif proving is not None:
-                runtime.wait_for(proving, deadline=deadline, clock=self._clock)
+            self._proving.fly(lambda: self._confirm(now, deadline), deadline=deadline)
         return now - self._proof.last_confirmed < self.ttl / 2
 
     def prove_for_grant(self, *, deadline: float) -> None:
