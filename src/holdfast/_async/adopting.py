@@ -14,8 +14,12 @@ from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
+    from holdfast._async.hold import AsyncHold
     from holdfast._async.lease import AsyncLease
     from holdfast.options import LockOptions
+
+
+NOT_THERE = "it was adopted before or is over, or it belongs to another store or another namespace"
 
 
 class AsyncAdoption(AsyncAcquisition):
@@ -36,8 +40,19 @@ class AsyncAdoption(AsyncAcquisition):
 
     async def adopt(self) -> AsyncLease:
         """Return the lease, or raise LeaseLost."""
-        client, grant = self._client, self._grant
+        client = self._client
         client.enter()
+        # The store would give it to the same client once more, which may repeat what was not
+        # answered. So a job that is delivered twice is told apart here.
+        if not client.holds.begin_adopting(self):
+            raise self._lost("taken")
+        try:
+            return self.lease_on(await self._adopted())
+        finally:
+            client.holds.end_adopting(self)
+
+    async def _adopted(self) -> AsyncHold:
+        client, grant = self._client, self._grant
         sent_at = client.clock.now()
         outcome = await client.backend.hand_over(grant, deadline=client.request_deadline())
         if outcome is Renewal.UNKNOWN:
@@ -48,6 +63,9 @@ class AsyncAdoption(AsyncAcquisition):
             )
         hold = await self.believe(grant, sent_at) if outcome is Renewal.RENEWED else None
         if hold is None:
-            reason = "broken" if outcome is Renewal.BROKEN else "taken"
-            raise LeaseLost(name=grant.claim.name, token=grant.token, reason=reason)
-        return self.lease_on(hold)
+            raise self._lost("broken" if outcome is Renewal.BROKEN else "taken")
+        return hold
+
+    def _lost(self, reason: str) -> LeaseLost:
+        grant, hint = self._grant, NOT_THERE if reason == "taken" else ""
+        return LeaseLost(name=grant.claim.name, token=grant.token, reason=reason, hint=hint)

@@ -6,6 +6,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holdfast._async.acquiring import AsyncAcquisition
     from holdfast._async.hold import AsyncHold
     from holdfast.runtime import aio as runtime
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 class AsyncHolds:
     """Who holds what here; touched under the client's state lock."""
 
-    __slots__ = ("_by_name", "_has_lost", "_lost", "_state")
+    __slots__ = ("_adopting", "_by_name", "_has_lost", "_lost", "_state")
 
     def __init__(self, state: runtime.StateLock) -> None:
         self._state = state
@@ -21,6 +22,8 @@ class AsyncHolds:
         # Known for as long as somebody has a lease on it, who must be told before it enters anew.
         self._lost: weakref.WeakSet[AsyncHold] = weakref.WeakSet()
         self._has_lost = False
+        # Weakly: one that an interrupt ended must not keep its lease from being adopted.
+        self._adopting: weakref.WeakSet[AsyncAcquisition] = weakref.WeakSet()
 
     def __len__(self) -> int:
         with self._state:
@@ -30,6 +33,21 @@ class AsyncHolds:
         """Know the hold from now on."""
         with self._state:
             self._by_name.setdefault(hold.grant.claim.name, []).append(hold)
+
+    def begin_adopting(self, one: AsyncAcquisition) -> bool:
+        """Whether nobody here has that very claim, nor is about to: a store knows clients only."""
+        with self._state:
+            here = {hold.grant.claim.id for hold in self._by_name.get(one.claim.name, ())}
+            here.update([other.claim.id for other in self._adopting])
+            if one.claim.id in here:
+                return False
+            self._adopting.add(one)
+            return True
+
+    def end_adopting(self, one: AsyncAcquisition) -> None:
+        """Know that it was adopted, and is a hold by now, or was not."""
+        with self._state:
+            self._adopting.discard(one)
 
     def remove(self, hold: AsyncHold) -> None:
         """Forget the hold."""

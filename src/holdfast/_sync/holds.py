@@ -8,6 +8,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holdfast._sync.acquiring import Acquisition
     from holdfast._sync.hold import Hold
     from holdfast.runtime import threads as runtime
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 class Holds:
     """Who holds what here; touched under the client's state lock."""
 
-    __slots__ = ("_by_name", "_has_lost", "_lost", "_state")
+    __slots__ = ("_adopting", "_by_name", "_has_lost", "_lost", "_state")
 
     def __init__(self, state: runtime.StateLock) -> None:
         self._state = state
@@ -23,6 +24,8 @@ class Holds:
         # Known for as long as somebody has a lease on it, who must be told before it enters anew.
         self._lost: weakref.WeakSet[Hold] = weakref.WeakSet()
         self._has_lost = False
+        # Weakly: one that an interrupt ended must not keep its lease from being adopted.
+        self._adopting: weakref.WeakSet[Acquisition] = weakref.WeakSet()
 
     def __len__(self) -> int:
         with self._state:
@@ -32,6 +35,21 @@ class Holds:
         """Know the hold from now on."""
         with self._state:
             self._by_name.setdefault(hold.grant.claim.name, []).append(hold)
+
+    def begin_adopting(self, one: Acquisition) -> bool:
+        """Whether nobody here has that very claim, nor is about to: a store knows clients only."""
+        with self._state:
+            here = {hold.grant.claim.id for hold in self._by_name.get(one.claim.name, ())}
+            here.update([other.claim.id for other in self._adopting])
+            if one.claim.id in here:
+                return False
+            self._adopting.add(one)
+            return True
+
+    def end_adopting(self, one: Acquisition) -> None:
+        """Know that it was adopted, and is a hold by now, or was not."""
+        with self._state:
+            self._adopting.discard(one)
 
     def remove(self, hold: Hold) -> None:
         """Forget the hold."""

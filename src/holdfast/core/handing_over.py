@@ -7,6 +7,7 @@ release. So it is a secret as long as the lease lasts, like the lease itself.
 from __future__ import annotations
 
 import base64
+import inspect
 import json
 from dataclasses import replace
 from typing import Any
@@ -41,7 +42,8 @@ def to_text(grant: Grant) -> str:
 def from_text(text: str, *, client: str, owner: str) -> Grant:
     """Return the grant, now that client's; anything but such a text is refused."""
     if not isinstance(text, str):
-        raise TypeError(f"what `detach` returned is a str, not {type(text).__name__}")
+        awaited = "; await it" if inspect.isawaitable(text) else ""
+        raise TypeError(f"what `detach` returned is a str, not {type(text).__name__}{awaited}")
     fields = _fields(text)
     token = fields.pop("token")
     claim = Claim(**fields, client=client, owner=owner)

@@ -56,6 +56,34 @@ class AsyncLawsOfHandingOver(AsyncSubject):
         await adopted.release()
 
     @requires("hands_over")
+    async def test_law_02_a_lease_is_adopted_once_also_by_one_client(self) -> None:
+        """A job that is delivered twice may meet the same worker."""
+        locks = self.locks()
+        text = await (await self.locks().lock("door", ttl=self.long_ttl).acquire()).detach()
+        adopted = await locks.adopt(text)
+
+        with pytest.raises(LeaseLost, match="adopted before"):
+            await locks.adopt(text)
+
+        await adopted.renew()
+        await adopted.release()
+        with pytest.raises(LeaseLost):
+            await locks.adopt(text)
+
+    @requires("hands_over")
+    async def test_law_06_an_adoption_that_is_not_answered_may_be_repeated(self) -> None:
+        locks, backend = self.faulty()
+        text = await (await locks.lock("door", ttl=self.long_ttl).acquire()).detach()
+        backend.lose_reply("hand_over")
+        with pytest.raises(OutcomeUnknown):
+            await locks.adopt(text)
+
+        adopted = await locks.adopt(text)
+
+        assert adopted.is_trusted
+        await adopted.release()
+
+    @requires("hands_over")
     async def test_law_09_a_lease_that_nobody_adopts_ends_by_its_ttl(self) -> None:
         """Not before, although its client has gone."""
         locks, others = self.locks(), self.locks()

@@ -58,6 +58,34 @@ class LawsOfHandingOver(Subject):
         adopted.release()
 
     @requires("hands_over")
+    def test_law_02_a_lease_is_adopted_once_also_by_one_client(self) -> None:
+        """A job that is delivered twice may meet the same worker."""
+        locks = self.locks()
+        text = self.locks().lock("door", ttl=self.long_ttl).acquire().detach()
+        adopted = locks.adopt(text)
+
+        with pytest.raises(LeaseLost, match="adopted before"):
+            locks.adopt(text)
+
+        adopted.renew()
+        adopted.release()
+        with pytest.raises(LeaseLost):
+            locks.adopt(text)
+
+    @requires("hands_over")
+    def test_law_06_an_adoption_that_is_not_answered_may_be_repeated(self) -> None:
+        locks, backend = self.faulty()
+        text = locks.lock("door", ttl=self.long_ttl).acquire().detach()
+        backend.lose_reply("hand_over")
+        with pytest.raises(OutcomeUnknown):
+            locks.adopt(text)
+
+        adopted = locks.adopt(text)
+
+        assert adopted.is_trusted
+        adopted.release()
+
+    @requires("hands_over")
     def test_law_09_a_lease_that_nobody_adopts_ends_by_its_ttl(self) -> None:
         """Not before, although its client has gone."""
         locks, others = self.locks(), self.locks()
