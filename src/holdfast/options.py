@@ -46,6 +46,14 @@ class LockKeywords(TypedDict, total=False):
     on_lost: Callable[[Any], None] | None
 
 
+class AdoptKeywords(TypedDict, total=False):
+    """The keywords of `adopt()`: all else came with the lease."""
+
+    renew: bool
+    max_hold: float | None
+    on_lost: Callable[[Any], None] | None
+
+
 @dataclass(frozen=True, slots=True)
 class LockOptions:
     """What a caller may choose for one lock."""
@@ -96,8 +104,7 @@ def checked_timeout(timeout: float | None) -> float | None:
     """Return the timeout, or say what None and 0 mean."""
     if timeout is not None and _is_outside(_number("timeout", timeout), above=-1e-300):
         raise ConfigurationError(
-            f"timeout={timeout!r}: None waits for ever, 0 tries once, "
-            "anything above waits so many seconds"
+            f"timeout={timeout!r}: None waits for ever, 0 tries once, more waits that many seconds"
         )
     return timeout
 
@@ -119,6 +126,14 @@ def checked_capacity(capacity: int) -> int:
 def checked_permits(permits: int, *, capacity: int) -> int:
     """Return how many permits one acquire takes; more than there are could never be had."""
     return _whole("permits", permits, capacity)
+
+
+def checked_cancel(cancel: object) -> None:
+    """Refuse what nobody could ask whether it is set, before anything waits for it."""
+    if cancel is None:
+        return
+    if isinstance(cancel, type) or not callable(getattr(cancel, "is_set", None)):
+        raise TypeError(f"cancel is an event of threading or asyncio (is_set()), not {cancel!r}")
 
 
 def checked_token(token: int | None) -> int | None:

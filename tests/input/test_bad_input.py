@@ -220,6 +220,15 @@ def test_a_bad_option_is_refused_by_its_name(store, option, value, kind):
     assert store.is_unchanged()
 
 
+@pytest.mark.parametrize("cancel", [True, 5, "stop", threading.Event])
+def test_what_is_no_event_does_not_cancel_a_wait(store, cancel):
+    """Told before anything waits, also where the lock is free; a class is not its object."""
+    told = refusal(lambda: store.locks.lock("free").acquire(cancel=cancel), TypeError)
+
+    assert told.startswith("cancel is an event")
+    assert store.is_unchanged()
+
+
 @pytest.mark.parametrize("seconds", [0, -1, math.nan, math.inf, 3601])
 def test_a_bad_request_timeout_is_refused_with_the_accepted_range(store, seconds):
     """One request may take up to an hour, and not for ever."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import assert_type
 
 import holdfast
@@ -22,7 +24,13 @@ def sync_examples() -> None:
         assert_type(leases, tuple[holdfast.Lease, ...])
     assert_type(locks.rwlock("config").read(), holdfast.Lock)
     assert_type(locks.semaphore("pool", capacity=3), holdfast.Semaphore)
-    assert_type(locks.inspect("door"), holdfast.Inspection)
+    seen = locks.inspect("door")
+    assert_type(seen, holdfast.Inspection)
+    assert_type(seen.closing, tuple[holdfast.Closing, ...])
+    assert_type(seen.closed_for, float)
+    assert_type(seen.line[0].age, float)
+    assert_type(locks.break_("door", token=7), tuple[holdfast.Holder, ...])
+    assert_type(locks.break_("door", owner="saga-42"), tuple[holdfast.Holder, ...])
 
     @locks.locked("order:{number}", if_held="skip")
     def ship(number: int, *, fast: bool = False) -> str:
@@ -35,6 +43,28 @@ def sync_examples() -> None:
         return str(number)
 
     assert_type(guarded(7), str)
+
+
+def sync_handing_over(locks: holdfast.Locks) -> None:
+    lease = locks.lock("door").acquire(timeout=5, cancel=threading.Event())
+    assert_type(lease.detach(), str)
+    assert_type(locks.adopt("text", renew=True, max_hold=60.0), holdfast.Lease)
+    locks.adopt("text", ttl=5.0)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+    locks.lock("door").acquire(cancel=True)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    both = locks.all("a", "b")
+    assert_type(both.acquire(), tuple[holdfast.Lease, ...])
+    both.release()
+
+
+async def async_handing_over(locks: holdfast.AsyncLocks) -> None:
+    lease = await locks.lock("door").acquire(timeout=5, cancel=asyncio.Event())
+    await locks.adopt(lease.detach())  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    assert_type(await lease.detach(), str)
+    assert_type(await locks.adopt("text"), holdfast.AsyncLease)
+    assert_type(await locks.break_("door", token=7), tuple[holdfast.Holder, ...])
+    both = locks.all("a", "b")
+    assert_type(await both.acquire(), tuple[holdfast.AsyncLease, ...])
+    await both.release()
 
 
 async def async_examples() -> None:

@@ -18,7 +18,14 @@ from holdfast.errors import (
     NotOwner,
     WouldDeadlock,
 )
-from holdfast.options import UNSET, LockOptions, Unset, checked_timeout, checked_ttl
+from holdfast.options import (
+    UNSET,
+    LockOptions,
+    Unset,
+    checked_cancel,
+    checked_timeout,
+    checked_ttl,
+)
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
@@ -84,6 +91,7 @@ class AsyncLock:
         thread or task sets it, the wait ends with NotAcquired, and the place in line is given up.
         """
         seconds = self.options.timeout if timeout is UNSET else checked_timeout(timeout)
+        checked_cancel(cancel)
         attempt = AsyncAcquisition(self._client, self, timeout=seconds, cancel=cancel)
         lease = await self.granted(attempt)
         attempt.owes = False  # the caller has it: nothing strikes between this and the return

@@ -18,6 +18,7 @@ from holdfast.model import TokenQuality
 from holdfast.options import (
     DEFAULT_REQUEST_TIMEOUT,
     DEFAULT_TTL,
+    AdoptKeywords,
     LockKeywords,
     LockOptions,
     checked_if_held,
@@ -221,14 +222,14 @@ class AsyncLocks:
 
         return decorate
 
-    async def adopt(self, text: str, **options: Unpack[LockKeywords]) -> AsyncLease:
+    async def adopt(self, text: str, **options: Unpack[AdoptKeywords]) -> AsyncLease:
         """Return a lease that was detached, by this client or by another of the same store.
 
         It keeps its name, its token and its ttl. Raises LeaseLost if it was over before.
         Options: renew, max_hold, on_lost.
         """
         checked_keywords(options, accepted=("renew", "max_hold", "on_lost"), what="adopt()")
-        attempt = AsyncAdoption(self._client, text, self._options(options))
+        attempt = AsyncAdoption(self._client, text, LockOptions(**options))
         lease = await attempt.adopt()
         attempt.owes = False  # the caller has it: nothing strikes between this and the return
         return lease
@@ -292,7 +293,7 @@ class AsyncLocks:
         return broken
 
     async def diagnose(self) -> tuple[Finding, ...]:
-        """Return what this deployment can promise and what not."""
+        """Return what this deployment can promise, and what it cannot."""
         self._client.enter()
         deadline = self._client.request_deadline()
         return tuple(await self._client.backend.diagnose(deadline=deadline))

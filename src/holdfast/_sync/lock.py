@@ -20,7 +20,14 @@ from holdfast.errors import (
     NotOwner,
     WouldDeadlock,
 )
-from holdfast.options import UNSET, LockOptions, Unset, checked_timeout, checked_ttl
+from holdfast.options import (
+    UNSET,
+    LockOptions,
+    Unset,
+    checked_cancel,
+    checked_timeout,
+    checked_ttl,
+)
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
@@ -86,6 +93,7 @@ class Lock:
         thread or task sets it, the wait ends with NotAcquired, and the place in line is given up.
         """
         seconds = self.options.timeout if timeout is UNSET else checked_timeout(timeout)
+        checked_cancel(cancel)
         attempt = Acquisition(self._client, self, timeout=seconds, cancel=cancel)
         lease = self.granted(attempt)
         attempt.owes = False  # the caller has it: nothing strikes between this and the return
