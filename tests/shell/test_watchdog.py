@@ -238,6 +238,15 @@ def test_events_are_logged_with_their_fields(caplog: pytest.LogCaptureFixture) -
     assert fields[0]["name"] == "door"
 
 
+def test_the_line_of_a_loss_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    """Most logs show the line and no fields."""
+    with Locks("memory://") as locks:
+        lease = locks.lock("door").acquire()
+        locks.break_("door")
+
+    assert f"Lost 'door' token={lease.token} reason=broken" in caplog.text
+
+
 def test_a_child_task_that_waits_for_its_parents_lock_is_warned() -> None:
     """A child task is another owner: this would never end."""
 

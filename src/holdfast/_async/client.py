@@ -259,10 +259,12 @@ class AsyncClient:
             fields = {one: getattr(event, one) for one in event.__dataclass_fields__}
             self.logger.log(
                 level,
-                "%s %r token=%s",
+                "%s %r token=%s %s=%s",
                 kind.__name__,
                 event.name,
                 event.token,
+                [*fields][-1],
+                fact if isinstance(fact, str) else round(fact, 3),
                 extra={"holdfast": {"event": kind.__name__, **fields}},
             )
         if self._on_event is not None:
