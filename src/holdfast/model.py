@@ -235,7 +235,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that `diagnose` found about a deployment, and how to mend it."""
+    """One thing that `diagnose` found about a deployment, and how to fix it."""
 
     level: Literal["ok", "note", "warning", "error"]
     subject: str

@@ -42,7 +42,7 @@ def test_one_story_is_told_with_table_timeline_and_code(cli):
     assert shown.returncode == 0
     assert shown.stderr == ""
     assert "\x1b" not in shown.stdout
-    for part in ("without Holdfast", "instance A", "What mended it:", "try_acquire()", "STORY"):
+    for part in ("without Holdfast", "instance A", "What fixed it:", "try_acquire()", "STORY"):
         assert part in shown.stdout
     assert max(len(line) for line in shown.stdout.splitlines()) <= 80
 

@@ -207,7 +207,7 @@ def test_doctor_tells_what_the_store_promises_and_how_to_mend_the_rest(cli, tmp_
     assert done.returncode == 0
     assert f"{tmp_path}/locks.db" in done.stdout
     assert "excludes processes that open this very file on this machine" in done.stdout
-    assert "to mend it: add ?synchronous=full" in done.stdout
+    assert "to fix it: add ?synchronous=full" in done.stdout
 
 
 def test_doctor_in_json_gives_capabilities_and_findings(cli, tmp_path):

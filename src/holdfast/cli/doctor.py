@@ -1,4 +1,4 @@
-"""`holdfast doctor`: what this deployment promises, and what not."""
+"""`holdfast doctor`: what this deployment promises, and what it does not."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TOKENS = {
 @click.command(epilog=EPILOG, context_settings=CONTEXT)
 @store_options
 def doctor(*, url: str | None, namespace: str, as_json: bool) -> None:
-    """Say what this store promises, what not, and how to mend it."""
+    """Say what this store promises, what it does not, and how to fix it."""
     with (
         told(as_json=as_json),
         opened(url, namespace=namespace, alone_is_fine=True, must_exist=True) as locks,
@@ -77,7 +77,7 @@ def _print(where: str, declared: Capabilities, findings: Sequence[Finding]) -> N
     for one in findings:
         rows.add_row(plain(one.level, STYLES[one.level]), plain(one.subject), plain(one.message))
         if one.remedy:
-            rows.add_row("", "", plain(f"to mend it: {one.remedy}", "dim"))
+            rows.add_row("", "", plain(f"to fix it: {one.remedy}", "dim"))
     console.print(rows)
 
 

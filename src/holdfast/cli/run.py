@@ -72,13 +72,13 @@ class RunCommand(click.Command):
     default=DEFAULT_TTL,
     show_default=True,
     metavar="SECONDS",
-    help="Renewed while the command runs; so long after this machine died the lock is free.",
+    help="Renewed while the command runs; if this machine dies, the lock is free after this long.",
 )
 @click.option(
     "--timeout",
     type=float,
     metavar="SECONDS",
-    help="Wait at most so long; without it, for ever.",
+    help="Wait no longer than this; without it, for ever.",
 )
 @click.option("--no-wait", is_flag=True, help="Give up at once when the lock is held.")
 @click.option(
@@ -86,13 +86,13 @@ class RunCommand(click.Command):
     type=float,
     default=0.0,
     metavar="SECONDS",
-    help="Keep the lock closed at least so long, however fast the command was.",
+    help="Keep the lock closed for at least this long, however fast the command was.",
 )
 @click.option(
     "--max-hold",
     type=float,
     metavar="SECONDS",
-    help="Stop the command after so long, and exit with 73.",
+    help="Stop the command after this long, and exit with 73.",
 )
 @click.option(
     "--conflict-exit-code",

@@ -197,4 +197,4 @@ def test_the_doctor_prints_what_was_found(server, admin):
 
     assert done.returncode == 1
     assert "eviction" in done.stdout
-    assert "to mend it: CONFIG SET maxmemory-policy noeviction" in done.stdout
+    assert "to fix it: CONFIG SET maxmemory-policy noeviction" in done.stdout

@@ -39,7 +39,7 @@ STORIES = ("oversell", "jobs", "frozen")
 @click.argument("story", required=False, type=click.Choice(STORIES))
 @store_options
 def demo(*, story: str | None, url: str | None, namespace: str, as_json: bool) -> None:
-    """Play what goes wrong without a lock, and what mends it.
+    """Play what goes wrong without a lock, and what fixes it.
 
     Real processes on this machine, each story without and with Holdfast: nothing of the
     outcome is chosen by the program. All three take less than half a minute.
@@ -89,7 +89,7 @@ def _show(console: Console, play: Play) -> None:
 
 
 def _close(console: Console, story: Story) -> None:
-    console.print(plain("  What mended it:", "bold"))
+    console.print(plain("  What fixed it:", "bold"))
     for line in story.CODE.splitlines():
         console.print(plain(f"      {line}", "cyan"))
     console.print()
