@@ -46,6 +46,13 @@ def test_any_other_text_is_refused_with_a_sentence_that_does_not_show_it(text):
     assert len(text) < 3 or text not in str(caught.value)
 
 
+def test_a_line_break_at_the_end_of_a_text_is_no_mistake():
+    """A file or a pipe adds one."""
+    text = to_text(Grant(Claim("0" * 32, "door", "theirs", "them", 1, 1, 30.0), 7, 30.0))
+
+    assert from_text(text + "\n", client="mine", owner="me").token == 7
+
+
 def test_a_text_that_was_cut_off_is_refused():
     claim = Claim("0" * 32, "door", "theirs", "them", 1, 1, 30.0)
     text = to_text(Grant(claim, 7, 30.0))

@@ -21,7 +21,7 @@ class AsyncHandle:
     `lock.release()`, but not once its thread or task has ended.
     """
 
-    __slots__ = ("__weakref__", "hold", "is_ended", "is_released", "lease", "lock")
+    __slots__ = ("__weakref__", "ended_by", "hold", "is_ended", "is_released", "lease", "lock")
 
     def __init__(self, hold: AsyncHold, lock: AsyncLock) -> None:
         self.hold = hold
@@ -29,6 +29,7 @@ class AsyncHandle:
         self.lease: weakref.ref[AsyncLease] | None = None
         self.is_released = False
         self.is_ended = False
+        self.ended_by = "released"
 
     def is_kept(self) -> bool:
         """Whether somebody has the lease."""

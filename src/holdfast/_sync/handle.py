@@ -23,7 +23,7 @@ class Handle:
     `lock.release()`, but not once its thread or task has ended.
     """
 
-    __slots__ = ("__weakref__", "hold", "is_ended", "is_released", "lease", "lock")
+    __slots__ = ("__weakref__", "ended_by", "hold", "is_ended", "is_released", "lease", "lock")
 
     def __init__(self, hold: Hold, lock: Lock) -> None:
         self.hold = hold
@@ -31,6 +31,7 @@ class Handle:
         self.lease: weakref.ref[Lease] | None = None
         self.is_released = False
         self.is_ended = False
+        self.ended_by = "released"
 
     def is_kept(self) -> bool:
         """Whether somebody has the lease."""

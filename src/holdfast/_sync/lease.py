@@ -103,10 +103,10 @@ class Lease:
         It says nothing about the moment after: a write that must not come late carries
         the token.
         """
-        hold = self._hold
+        handle, hold = self._handle, self._hold
         hold.client.watchdog.notice()
-        if self._handle.is_released or hold.is_over or hold.release_sent:
-            raise NotOwner(f"the lease on {self.name!r} was released", name=self.name)
+        if handle.is_released or hold.is_over or hold.release_sent:
+            raise NotOwner(f"the lease on {self.name!r} was {handle.ended_by}", name=self.name)
         if hold.lost.reason is None and not hold.is_trusted(hold.client.clock.now()):
             hold.lose("expired")
         if hold.lost.reason is not None:
@@ -133,7 +133,9 @@ class Lease:
         handle, hold, client = self._handle, self._hold, self._hold.client
         with client.state:
             if handle.is_released:
-                raise NotOwner(f"the lease on {self.name!r} was released before", name=self.name)
+                raise NotOwner(
+                    f"the lease on {self.name!r} was {handle.ended_by} before", name=self.name
+                )
             duty = Duty(client, (handle,))
             handle.is_released = True
             is_last = not hold.has_handles(beside=handle)
@@ -187,7 +189,7 @@ class Lease:
             self.check()
             raise self._unanswered("detach")
         # Until here it is ours, whatever strikes; from here on it is nobody's.
-        handle.is_released = True
+        handle.is_released, handle.ended_by = True, "handed over"
         handle.end()
         hold.is_over = True
         client.remove(hold)

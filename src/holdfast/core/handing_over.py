@@ -44,7 +44,7 @@ def from_text(text: str, *, client: str, owner: str) -> Grant:
     if not isinstance(text, str):
         awaited = "; await it" if inspect.isawaitable(text) else ""
         raise TypeError(f"what `detach` returned is a str, not {type(text).__name__}{awaited}")
-    fields = _fields(text)
+    fields = _fields(text.strip())  # a file or a pipe adds a line break
     token = fields.pop("token")
     claim = Claim(**fields, client=client, owner=owner)
     checked_name(claim.name)

@@ -22,8 +22,10 @@ class AsyncLawsOfHandingOver(AsyncSubject):
         assert (second.name, second.token, second.ttl) == ("door", first.token, self.long_ttl)
         assert second.is_trusted
         assert not first.is_trusted
-        with pytest.raises(NotOwner):
+        with pytest.raises(NotOwner, match="handed over"):
             await first.release()
+        with pytest.raises(NotOwner, match="handed over"):
+            first.check()
         await second.renew()
         assert await locks.lock("door").try_acquire() is None
         await second.release()

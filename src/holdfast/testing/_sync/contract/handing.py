@@ -24,8 +24,10 @@ class LawsOfHandingOver(Subject):
         assert (second.name, second.token, second.ttl) == ("door", first.token, self.long_ttl)
         assert second.is_trusted
         assert not first.is_trusted
-        with pytest.raises(NotOwner):
+        with pytest.raises(NotOwner, match="handed over"):
             first.release()
+        with pytest.raises(NotOwner, match="handed over"):
+            first.check()
         second.renew()
         assert locks.lock("door").try_acquire() is None
         second.release()
