@@ -9,7 +9,7 @@ import pytest
 from both_flavours import FLAVOURS, Flavour, number_waiting
 from eventually import eventually
 
-from holdfast import AcquireTimeout, NotAcquired
+from holdfast import AcquireTimeout, NotAcquired, OutcomeUnknown, Renewed
 
 
 @pytest.fixture(params=FLAVOURS)
@@ -78,4 +78,53 @@ def test_one_event_cancels_every_wait_that_was_given_it(flavour):
         for one in waiting:
             with pytest.raises(NotAcquired):
                 one.result(10)
+    held.release()
+
+
+class Broken:
+    """As an event of a manager whose process has gone."""
+
+    def is_set(self):
+        raise EOFError
+
+
+def test_an_event_that_fails_is_told_to_its_waiter_and_harms_no_lease(flavour):
+    """It is asked by the background, which looks after all leases of the client."""
+    renewed = []
+    other = flavour.locks("memory://broken-event")
+    locks = flavour.locks(
+        "memory://broken-event",
+        on_event=lambda event: isinstance(event, Renewed) and renewed.append(event.name),
+    )
+    lease, held = locks.lock("mine", ttl=0.6).acquire(), other.lock("door").acquire()
+
+    with pytest.raises(EOFError):
+        flavour.start(locks.lock("door").acquire, cancel=Broken()).result(10)
+
+    before = len(renewed)
+    eventually(lambda: len(renewed) > before + 3)
+    assert lease.is_trusted
+    assert not other.inspect("door").line
+    held.release()
+    lease.release()
+
+
+def test_a_wait_is_cancelled_although_the_store_does_not_answer(flavour):
+    """Whoever stands in line outlives an outage, and still does as it is told."""
+    other = flavour.locks("memory://cancelled-in-silence")
+    locks = flavour.locks("memory://cancelled-in-silence")
+    held = other.lock("door").acquire()
+    cancel = threading.Event()
+    waiting = flavour.start(locks.lock("door").acquire, cancel=cancel)
+    eventually(lambda: number_waiting(locks))
+    client = getattr(locks, "_inner", locks)._client
+
+    def silent(*_arguments: object, **_options: object) -> None:
+        raise OutcomeUnknown("no answer")
+
+    client.backend.try_acquire = silent
+    cancel.set()
+
+    with pytest.raises(NotAcquired, match="cancelled"):
+        waiting.result(10)
     held.release()

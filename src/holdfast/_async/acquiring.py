@@ -192,6 +192,7 @@ class AsyncAcquisition:
             answer = await self._ask(sent_at)
             if answer is None:
                 self._client.refuse_closed()
+                self._refuse_cancelled()
                 continue
             if isinstance(answer, Grant):
                 hold = await self.believe(answer, sent_at)
@@ -356,6 +357,15 @@ class AsyncAcquisition:
             return False
         self.owes = False
         return True
+
+    def should_look(self) -> bool:
+        """Whether the wait may have been cancelled, as the background sees it."""
+        try:
+            return self.cancel is not None and self.cancel.is_set()
+        except (Exception, SystemExit):  # noqa: BLE001 - told where it is waited
+            # Somebody else's code, which must not end the look-out for all leases: whoever waits
+            # asks it again, and gets what it raises.
+            return True
 
     def _refuse_cancelled(self) -> None:
         if self.cancel is not None and self.cancel.is_set():

@@ -113,7 +113,7 @@ class AsyncClient:
         with self.state:
             waiting = list(self._cancellable)
         for one in waiting:
-            if one.cancel is not None and one.cancel.is_set():
+            if one.should_look():
                 self.backend.rouse(one.claim)
         return bool(waiting)
 

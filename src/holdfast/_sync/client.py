@@ -115,7 +115,7 @@ class Client:
         with self.state:
             waiting = list(self._cancellable)
         for one in waiting:
-            if one.cancel is not None and one.cancel.is_set():
+            if one.should_look():
                 self.backend.rouse(one.claim)
         return bool(waiting)
 
