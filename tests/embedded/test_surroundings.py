@@ -1,10 +1,12 @@
-"""What the embedded default finds around it: this Python, this user."""
+"""What the embedded default finds around it: this Python, this user, this machine."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,22 @@ def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
 
     with pytest.raises(holdfast.ConfigurationError, match="XDG_STATE_HOME"):
         holdfast.Locks()
+
+
+def test_a_machine_without_a_thread_to_spare_is_told_and_costs_nothing_later(tmp_path, monkeypatch):
+    """What was put for a thread that never began would be waited for in vain, at close too."""
+
+    def refuse(_thread):
+        raise RuntimeError("can't start new thread")
+
+    async def scenario():
+        locks = holdfast.AsyncLocks(f"sqlite://{tmp_path}/locks.db")
+        with monkeypatch.context() as machine:
+            machine.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(holdfast.BackendUnavailable, match="no thread"):
+                await locks.lock("door").acquire()
+
+        await (await locks.lock("door").acquire()).release()
+        await locks.aclose()
+
+    asyncio.run(scenario())

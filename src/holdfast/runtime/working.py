@@ -14,6 +14,7 @@ from contextlib import suppress
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from holdfast.errors import BackendUnavailable
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
@@ -136,14 +137,22 @@ class TaskWorker:
 
     async def _put(self, function: Callable[[], T], *, is_urgent: bool) -> T:
         if self._thread is None:
-            self._thread = threading.Thread(
-                target=_serve, args=(self._calls, self._turn), name=self.name, daemon=True
-            )
-            self._thread.start()
+            self._thread = self._started()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._calls.put((loop, future, function), is_urgent=is_urgent)
         return await future
+
+    def _started(self) -> threading.Thread:
+        thread = threading.Thread(
+            target=_serve, args=(self._calls, self._turn), name=self.name, daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:
+            # Not kept: calls that are put for a thread which never began are never answered.
+            raise BackendUnavailable(f"no thread is to be had for {self.name}: {error}") from error
+        return thread
 
     async def stop(self) -> None:
         """End the thread after the calls that were already made."""
