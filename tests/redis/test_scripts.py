@@ -571,6 +571,28 @@ def test_who_was_heard_while_the_window_of_the_dead_ran_keeps_its_place(
     assert scripted.arrive(claim(3, client="second")).place == 1
 
 
+def test_who_was_passed_over_for_its_silence_is_told_though_others_of_its_client_wait(
+    scripted: Scripted,
+) -> None:
+    """Its heartbeat was only late, and says now that the client lives."""
+    scripted.patience = 7_000_000
+    scripted.arrive(claim(0, ttl=60.0))
+    for n, client in enumerate(("dead", "late", "other", "other", "late"), 1):
+        scripted.arrive(claim(n, client=client))
+    epoch = scripted.beat("late").epoch
+    scripted.release(claim(0), tombstone=False)
+    scripted.now += 1
+    scripted.beat("other")
+    scripted.now += WINDOW - 1
+    scripted.beat("other")
+    assert isinstance(scripted.arrive(claim(3, client="other")), Grant)
+
+    assert scripted.beat("late").epoch != epoch
+
+    assert scripted.arrive(claim(2, client="late")).place == 3
+    assert scripted.arrive(claim(5, client="late")).place == 3
+
+
 def test_a_window_that_ran_out_is_forgotten_with_the_line(scripted: Scripted) -> None:
     """What was held against those who waited then is kept no longer than they wait."""
     scripted.patience = 7_000_000

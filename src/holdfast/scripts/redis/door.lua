@@ -309,6 +309,14 @@ local function ring(client, message)
   redis.pcall('PUBLISH', string.match(DOOR, '^[^{]*') .. 'inbox:' .. client.inbox, message)
 end
 
+-- From now on all claims of the client are void here. Should it live, it is told, now and by
+-- the answer to its next heartbeat, and joins again.
+local function dismiss(client)
+  client.epoch = math.max(client.epoch + 1, now)
+  keep_client(client)
+  ring(client, '*' .. DOOR)
+end
+
 -- Its window ran out unanswered: the client is dead or frozen, and so are all its claims
 -- here. One by one they would stall the line for a window each, so all of them are void. The
 -- same goes for all clients together: who lives was heard while that window ran, because a
@@ -318,9 +326,7 @@ local function turn_away(place)
   put('doubt', int(math.max(tonumber(get('doubt') or 0), place.since)))
   local client = client_of(place.client)
   if client then
-    client.epoch = math.max(client.epoch + 1, now)
-    keep_client(client)
-    ring(client, '*' .. DOOR)
+    dismiss(client)
   end
 end
 
@@ -453,6 +459,12 @@ local function move_up(thorough)
     end
     steps = steps - 1
     if void then
+      local client = client_of(place.client)
+      if client and client.epoch == place.since then
+        -- For its silence. Without a word a claim that lives would wait without a place, for as
+        -- long as another one of its client keeps the same epoch here.
+        dismiss(client)
+      end
       drop(place)
     else
       admit(place)
