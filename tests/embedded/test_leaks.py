@@ -82,6 +82,23 @@ def open_and_close(url: str, clients: int) -> None:
             locks.lock(f"door {number % 7}").acquire().release()
 
 
+def test_waiters_that_give_up_together_leave_nothing_in_their_client(url):
+    """Each that leaves tells the next to look, which may be leaving just then."""
+
+    async def give_up(locks: holdfast.AsyncLocks) -> None:
+        with pytest.raises(holdfast.AcquireTimeout):
+            await locks.lock("door").acquire(timeout=0.3)
+
+    async def scenario() -> None:
+        async with holdfast.AsyncLocks(url) as locks, holdfast.AsyncLocks(url) as others:
+            async with others.lock("door"):
+                await asyncio.gather(*(give_up(locks) for _ in range(50)))
+
+            assert locks._client.backend._early == set()
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(
     ("store", "clients"), [("memory", CLIENTS_IN_MEMORY), ("sqlite", CLIENTS_OF_A_FILE)]
 )

@@ -99,10 +99,14 @@ class AsyncSqliteBackend(AsyncBackend):
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See the protocol."""
-        self._forget(claim.id)
-        await self._worker.run(
-            self._database.withdraw, claim, deadline=deadline, tombstone=tombstone
-        )
+        try:
+            await self._worker.run(
+                self._database.withdraw, claim, deadline=deadline, tombstone=tombstone
+            )
+        finally:
+            # Not before: until then it may be told to look, for one in front of it that leaves,
+            # and what was noted for it would stay.
+            self._forget(claim.id)
 
     async def wait(self, claim: Claim, *, deadline: float) -> None:
         """See the protocol."""

@@ -101,8 +101,12 @@ class SqliteBackend(Backend):
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See the protocol."""
-        self._forget(claim.id)
-        self._worker.run(self._database.withdraw, claim, deadline=deadline, tombstone=tombstone)
+        try:
+            self._worker.run(self._database.withdraw, claim, deadline=deadline, tombstone=tombstone)
+        finally:
+            # Not before: until then it may be told to look, for one in front of it that leaves,
+            # and what was noted for it would stay.
+            self._forget(claim.id)
 
     def wait(self, claim: Claim, *, deadline: float) -> None:
         """See the protocol."""
