@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import pytest
 from eventually import eventually
 from hypothesis import HealthCheck, settings
+from other_loops import on_the_chosen_loop
 from side_by_side import LongestFirst, number_of_workers
 from started_anywhere import as_from_a_terminal, in_a_session_of_its_own
 
 as_from_a_terminal()
 in_a_session_of_its_own()
+on_the_chosen_loop(os.environ)
 
 # Properties, not speed: a machine that stands still for 0.2 s has falsified nothing.
 settings.register_profile("holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -195,13 +195,18 @@ def test_a_cancelled_release_frees_the_lock_all_the_same(store, moment):
     assert at_every_await(store, moment, play) >= least
 
 
+def not_begun(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """Return a task that an eager factory does not begin at once either."""
+    return asyncio.Task(coroutine, loop=asyncio.get_running_loop())
+
+
 def test_a_release_that_was_cancelled_before_it_began_can_be_made_again(store):
     """Not begun is not done: the lease is whole."""
 
     async def play() -> AsyncLease:
         async with scene_of(store) as scene:
             lease = await scene.client().lock("door").acquire()
-            task = asyncio.create_task(lease.release())
+            task = not_begun(lease.release())
             task.cancel()
             await asyncio.wait([task])
             lease.check()
@@ -217,7 +222,7 @@ def test_an_acquire_that_was_cancelled_before_it_began_leaves_nothing_behind(sto
 
     async def play() -> bool:
         async with scene_of(store) as scene:
-            task = asyncio.create_task(scene.client().lock("door").acquire())
+            task = not_begun(scene.client().lock("door").acquire())
             task.cancel()
             await asyncio.wait([task])
             await scene.is_clear()

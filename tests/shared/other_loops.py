@@ -1,0 +1,45 @@
+"""The same tests on another event loop: `HOLDFAST_TEST_LOOP=uvloop`, or `=eager` from 3.12 on."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import sys
+from collections.abc import Mapping
+
+VARIABLE = "HOLDFAST_TEST_LOOP"
+
+
+def on_the_chosen_loop(environment: Mapping[str, str]) -> None:
+    """Let the loops of this process be as the environment says; without a word, as they are."""
+    chosen = environment.get(VARIABLE, "")
+    if not chosen:
+        return
+    if chosen not in LOOPS:
+        raise ValueError(f"{VARIABLE}={chosen}: on this Python it is one of {', '.join(LOOPS)}")
+    LOOPS[chosen]()
+
+
+def _uvloop() -> None:
+    """Make all loops uvloop's, but for those of virtual time, which are a class of our own."""
+    import uvloop  # noqa: PLC0415 - not where only the core is tested
+
+    # Not by a policy: Python 3.14 warns of it. The runner asks the module, we the package.
+    asyncio.new_event_loop = asyncio.events.new_event_loop = uvloop.new_event_loop
+
+
+def _eager() -> None:
+    """Let tasks begin inside of what makes them, in virtual time too."""
+    set_up = asyncio.BaseEventLoop.__init__
+
+    @functools.wraps(set_up)
+    def set_up_with_factory(loop: asyncio.BaseEventLoop) -> None:
+        set_up(loop)
+        loop.set_task_factory(asyncio.eager_task_factory)
+
+    asyncio.BaseEventLoop.__init__ = set_up_with_factory
+
+
+LOOPS = {"uvloop": _uvloop}
+if sys.version_info >= (3, 12):
+    LOOPS["eager"] = _eager
