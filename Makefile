@@ -11,7 +11,8 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(firstword $(shell { pwd; cat pyproject.toml; } | cksum))
 
 # What needs no server and nothing but Python: it runs on every Python that is here.
-CORE := tests/core tests/input tests/embedded tests/contract/test_memory.py tests/contract/test_sqlite.py
+CORE := tests/core tests/input tests/embedded tests/contract/test_memory.py tests/contract/test_sqlite.py \
+	tests/interrupts/test_places.py tests/interrupts/test_with_statement.py
 # A minute of counting what is left behind, which says little of the interpreter.
 NOT_EVERYWHERE := --deselect tests/embedded/test_leaks.py
 # The embedded default needs Linux, and so do the servers' processes.
