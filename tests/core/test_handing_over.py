@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +17,8 @@ CLAIMS = st.builds(
     name=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=100),
     client=st.just("theirs"),
     owner=st.just("them"),
-    weight=st.integers(1, 2**31 - 1),
-    capacity=st.integers(1, 2**31 - 1),
+    weight=st.integers(1, 1000),
+    capacity=st.integers(1000, 2**31 - 1),
     ttl=st.floats(0.01, 604_800),
     party=st.none() | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=50),
     lock_delay=st.floats(0, 1000),
@@ -44,6 +46,17 @@ def test_any_other_text_is_refused_with_a_sentence_that_does_not_show_it(text):
         from_text(text, client="mine", owner="me")
 
     assert len(text) < 3 or text not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change", [{"ttl": float("nan")}, {"ttl": 1e9}, {"weight": 2}, {"name": ""}]
+)
+def test_a_text_that_says_what_no_lease_can_be_is_refused(change):
+    """It went through other hands."""
+    claim = replace(Claim("0" * 32, "door", "theirs", "them", 1, 1, 30.0), **change)
+
+    with pytest.raises(ConfigurationError):
+        from_text(to_text(Grant(claim, 7, 30.0)), client="mine", owner="me")
 
 
 def test_a_line_break_at_the_end_of_a_text_is_no_mistake():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import pwd
 import re
@@ -61,3 +62,16 @@ def test_a_machine_without_a_thread_to_spare_is_told_and_costs_nothing_later(tmp
         await locks.aclose()
 
     asyncio.run(scenario())
+
+
+def test_a_full_table_of_descriptors_is_an_outage_and_no_mistake_of_the_path(url, monkeypatch):
+    def no_more(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with holdfast.Locks(url) as locks:
+        monkeypatch.setattr("holdfast.embedded.presence.Presence.announce", no_more)
+        with pytest.raises(holdfast.BackendUnavailable, match="Too many open files"):
+            locks.lock("door").acquire(timeout=0)
+        monkeypatch.undo()
+
+        locks.lock("door").acquire(timeout=0).release()

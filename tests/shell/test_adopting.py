@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from both_flavours import FLAVOURS, Flavour
 
-from holdfast import LeaseLost
+from holdfast import AsyncLocks, LeaseLost, OutcomeUnknown
+from holdfast._async.backends.memory import AsyncMemoryBackend
+from holdfast.embedded.memory import MemoryStore
+from holdfast.testing import AsyncFaultyBackend, VirtualClock, run_in_virtual_time
 
 
 @pytest.fixture(params=FLAVOURS)
@@ -26,3 +31,23 @@ def test_of_many_who_adopt_through_one_client_at_once_one_has_it(flavour, tmp_pa
     assert [type(one) for one in errors if one is not None] == [LeaseLost] * 7
     [lease] = [one.result() for one in under_way if one.exception() is None]
     assert lease.is_trusted
+
+
+def test_what_is_still_to_be_released_is_not_adopted_once_more(tmp_path):
+    """The release that goes on in the background would end it under the second one's feet."""
+
+    async def main() -> None:
+        clock = VirtualClock(asyncio.get_running_loop())
+        store = MemoryStore(clock)
+        backend = AsyncFaultyBackend(AsyncMemoryBackend(clock=clock, store=store), clock=clock)
+        async with AsyncLocks.from_backend(backend, clock=clock) as locks:
+            text = await (await locks.lock("door").acquire()).detach()
+            adopted = await locks.adopt(text)
+            backend.hang("release", times=2)
+            with pytest.raises(OutcomeUnknown):
+                await adopted.release()
+
+            with pytest.raises(LeaseLost):
+                await locks.adopt(text)
+
+    run_in_virtual_time(main())

@@ -64,6 +64,11 @@ class AsyncErrands:
         """Go on releasing: not withdrawing, for a release keeps its min_hold."""
         self._add(grant.claim, grant)
 
+    def is_about(self, claim: Claim) -> bool:
+        """Whether the store is still to be told that this claim is over."""
+        with self._client.state:
+            return any(one.claim.id == claim.id for one in self._open)
+
     @property
     def are_done(self) -> bool:
         """Whether the store has answered everything, or nothing of it matters any more."""

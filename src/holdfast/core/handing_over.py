@@ -15,6 +15,7 @@ from typing import Any
 from holdfast.core.naming import checked_name
 from holdfast.errors import ConfigurationError
 from holdfast.model import Claim, Grant
+from holdfast.options import checked_permits, checked_ttl
 
 FORMAT = "holdfast-lease-1:"
 _TYPES: dict[str, type | tuple[type, ...]] = {
@@ -47,7 +48,10 @@ def from_text(text: str, *, client: str, owner: str) -> Grant:
     fields = _fields(text.strip())  # a file or a pipe adds a line break
     token = fields.pop("token")
     claim = Claim(**fields, client=client, owner=owner)
+    # It went through other hands.
     checked_name(claim.name)
+    checked_ttl(claim.ttl)
+    checked_permits(claim.weight, capacity=claim.capacity)
     return Grant(claim, token, claim.ttl)
 
 

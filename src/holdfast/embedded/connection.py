@@ -10,6 +10,7 @@ one is open: whoever leaves ends it, and whoever comes and finds one that nobody
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import time
 from functools import partial
@@ -195,6 +196,8 @@ class Connection:
                 self.close()
             if isinstance(error, sqlite3.Error):
                 raise translated(error, self.path) from error
+            if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+                raise BackendUnavailable(f"{self.path}: {error.strerror}") from error
             if isinstance(error, OSError) and not isinstance(error, LockError):
                 raise ConfigurationError(
                     f"{self.path}: {error.strerror or error}; choose a path that this user "

@@ -107,7 +107,8 @@ def renew(keys: bytes, claim: Claim) -> bytes:
 
 def hand_over(keys: bytes, claim: Claim) -> bytes:
     """Return the request: a renewal that brings another client and owner."""
-    return _called("renew", keys, (claim.id.encode(), b"%d" % _us(claim.ttl), _details(claim)))
+    whose = f"{client_key(claim.client)} {claim.owner}".encode()
+    return _called("renew", keys, (claim.id.encode(), b"%d" % _us(claim.ttl), whose))
 
 
 def release(keys: bytes, claim: Claim, *, tombstone: bool) -> bytes:

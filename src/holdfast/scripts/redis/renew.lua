@@ -1,22 +1,21 @@
 #!lua flags=allow-oom
 -- Sets the deadline anew, if the claim still holds; never brings back what has ended. Given
--- details, it lets the hold be that of the client and owner in them.
+-- a client and an owner, it lets the hold be theirs.
 -- KEYS door ends line gone kin
--- ARGV 1 claim  2 ttl  3 details, of one that is handed over
+-- ARGV 1 claim  2 ttl  3 client and owner, of one that is handed over
 -- → 1 renewed, 0 lost, 2 broken
 
 -- include opening.lua
 
 local known = open(1, ARGV[1])
 local later = now + span(ARGV[2])
-local CLIENT = '%d+ %d+ %d+ %d+ %S+ (%S+) '
 -- → the record as it is to be, or false: of two who adopt what is nobody's, the first has it
 local function handed_over(record)
   if not ARGV[3] then
     return record
   end
-  local head, client = string.match(record, '^(%a %d+ %d+ )' .. CLIENT)
-  local adopter = string.match(ARGV[3], '^' .. CLIENT)
+  local head, client = string.match(record, '^(%a %d+ %d+ %d+ %d+ %d+ %d+ %S+ )(%S+) ')
+  local adopter = string.match(ARGV[3], '^(%S+) ')
   return (client == '-' or adopter == '-' or client == adopter) and head .. ARGV[3]
 end
 
