@@ -35,8 +35,8 @@ LEASES = (10_000, 100_000)
 SHORTFALLS = """\
 ## Where it is not as fast as we aimed
 
-Three of our aims are missed in these tables, and one asyncio task may be slower than its peer. The
-times in this section are not from the tables, and `make bench` does not repeat them.
+Some of our aims are missed in these tables, which ones depends a little on the run. The times in
+this section are not from the tables, and `make bench` does not repeat them.
 
 - **A sync cycle, against the raw socket.** We wanted to be close to it. The raw loop has two
   speeds: 37 µs while the kernel keeps the client and the server on one core, 100 to 115 µs while
