@@ -25,7 +25,7 @@ from holdfast.options import DEFAULT_TTL
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from holdfast import Lease, Locks
+    from holdfast import Lease, Lock, Locks
 
 EPILOG = """\b
 Examples:
@@ -133,7 +133,7 @@ def run(
         with Signals() as signals, _opened(command, signals, url, namespace, ttl) as locks:
             lock = locks.lock(name, min_hold=min_hold, max_hold=max_hold)
             with live_line(locks, name, is_shown=is_wanted() and not (as_json or no_wait)):
-                lease = lock.acquire(timeout=0 if no_wait else timeout)
+                lease = _acquired(lock, signals, timeout=0 if no_wait else timeout)
             signals.hold_back()
             report.begin(lease)
             supervision = Supervision(
@@ -152,6 +152,16 @@ def run(
         guard.dismiss()
     report.tell(as_json=as_json)
     sys.exit(report.exit_code)
+
+
+def _acquired(lock: Lock, signals: Signals, *, timeout: float | None) -> Lease:
+    try:
+        lease = lock.acquire(timeout=timeout, cancel=signals)
+    except NotAcquired:
+        signals.raise_again()
+        raise
+    signals.raise_again()
+    return lease
 
 
 def _opened(

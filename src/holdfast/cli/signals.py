@@ -34,12 +34,14 @@ class Signals:
     """What was sent to us since we last looked, and a way to wait for it.
 
     First a signal is raised, so that the wait for the lock ends and leaves nothing behind;
-    after `hold_back` it is kept until it can be forwarded.
+    after `hold_back` it is kept until it can be forwarded. Python swallows what is raised inside
+    a finalizer, so the wait is given this object too, and ends by `is_set` where that happened.
     """
 
     def __init__(self) -> None:
         self.came: deque[int] = deque()
         self._raises = True
+        self._raised: int | None = None
         self._before: dict[int, object] = {}
         self._ear, self._bell = os.pipe()
         self._poll = select.poll()
@@ -73,6 +75,15 @@ class Signals:
         """Keep what comes from now on, instead of raising it."""
         self._raises = False
 
+    def is_set(self) -> bool:
+        """Whether a signal was raised, which ends the wait for the lock."""
+        return self._raised is not None
+
+    def raise_again(self) -> None:
+        """Raise the signal that ended the wait, if one did."""
+        if self._raised is not None:
+            raise Signalled(self._raised)
+
     def ring(self, _event: object = None) -> None:
         """Let `wait` return; may be called from any thread."""
         # A full pipe rings as well as a fuller one; a closed one has nobody to wake.
@@ -89,6 +100,6 @@ class Signals:
     def _note(self, number: int, _frame: FrameType | None) -> None:
         if self._raises:
             # Once: the withdrawal from the line must not be interrupted in its turn.
-            self._raises = False
+            self._raises, self._raised = False, number
             raise Signalled(number)
         self.came.append(number)

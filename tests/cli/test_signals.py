@@ -1,0 +1,24 @@
+"""Signals that `holdfast run` is sent while it waits for the lock."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+
+import pytest
+
+from holdfast.cli.signals import Signalled, Signals
+
+
+def test_a_signal_that_was_swallowed_still_ends_the_wait():
+    """Python swallows what a handler raises inside a finalizer."""
+    with Signals() as signals:
+        assert not signals.is_set()
+        with suppress(Signalled):
+            os.kill(os.getpid(), signal.SIGTERM)
+            signals.wait(10)
+
+        assert signals.is_set()
+        with pytest.raises(Signalled):
+            signals.raise_again()
