@@ -2,7 +2,7 @@
 
 In short form it is part of the tests. Its long form takes every place of every scene:
 
-    python tests/interrupts/hammer.py redis://127.0.0.1:6379 sqlite:///tmp/locks.db memory://hammer
+    python tests/interrupts/hammer.py redis://127.0.0.1:6379 sqlite:///path/to/locks.db memory://hammer
 """
 
 from __future__ import annotations
