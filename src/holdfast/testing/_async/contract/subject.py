@@ -44,6 +44,9 @@ class AsyncSubject:
     slack: ClassVar[float] = 1.0
     """How much later than it must, a thing may happen on a busy machine."""
 
+    request_timeout: ClassVar[float] = 10.0
+    """For clients whose own patience is not on trial: a store may stand still for seconds."""
+
     late: ClassVar[float] = 0.0
     """How much later than after its ttl the store may end what a silent client held."""
 
@@ -110,7 +113,7 @@ class AsyncSubject:
 
     def soon(self) -> float:
         """Return a deadline for one request."""
-        return self.clock.now() + 5.0
+        return self.clock.now() + self.request_timeout
 
     async def pass_time(self, seconds: float) -> None:
         """Let time pass, because time is what the test is about."""
@@ -143,6 +146,7 @@ class AsyncSubject:
 
     def _opened(self, backend: Any, **options: Any) -> AsyncLocks:
         options.setdefault("ttl", self.long_ttl)
+        options.setdefault("request_timeout", self.request_timeout)
         locks = self.make_locks(backend, **options)
         self._to_close.append(locks)
         return locks

@@ -46,6 +46,9 @@ class Subject:
     slack: ClassVar[float] = 1.0
     """How much later than it must, a thing may happen on a busy machine."""
 
+    request_timeout: ClassVar[float] = 10.0
+    """For clients whose own patience is not on trial: a store may stand still for seconds."""
+
     late: ClassVar[float] = 0.0
     """How much later than after its ttl the store may end what a silent client held."""
 
@@ -112,7 +115,7 @@ class Subject:
 
     def soon(self) -> float:
         """Return a deadline for one request."""
-        return self.clock.now() + 5.0
+        return self.clock.now() + self.request_timeout
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, because time is what the test is about."""
@@ -145,6 +148,7 @@ class Subject:
 
     def _opened(self, backend: Any, **options: Any) -> Locks:
         options.setdefault("ttl", self.long_ttl)
+        options.setdefault("request_timeout", self.request_timeout)
         locks = self.make_locks(backend, **options)
         self._to_close.append(locks)
         return locks
