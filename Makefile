@@ -11,12 +11,13 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed-$(firstword $(shell { pwd; cat pyproject.toml; } | cksum))
 
 # What needs no server and nothing but Python: it runs on every Python that is here.
-CORE := tests/core tests/input tests/embedded tests/contract/test_memory.py tests/contract/test_sqlite.py \
+CORE := tests/core tests/input tests/backends/memory tests/backends/sqlite \
 	tests/interrupts/test_places.py tests/interrupts/test_with_statement.py
 # A minute of counting what is left behind, which says little of the interpreter.
-NOT_EVERYWHERE := --deselect tests/embedded/test_leaks.py
+NOT_EVERYWHERE := --deselect tests/backends/sqlite/test_leaks.py
 # The embedded default needs Linux, and so do the servers' processes.
-PORTABLE := tests/core tests/shell tests/ensemble tests/contract/test_memory.py tests/contract/test_broken.py
+PORTABLE := tests/core tests/shell tests/backends/memory tests/backends/zookeeper/decisions \
+	tests/contract/test_broken.py
 
 # The first Python that is new enough. Say PYTHON=... to choose another.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11

@@ -21,9 +21,8 @@ ROWS = (
     ("options",),
     ("core",),
     ("runtime",),
-    ("scripts",),
-    ("embedded", "ensemble", "wire"),
     ("_async", "_sync"),
+    ("backends",),
     ("urls",),
     ("holdfast",),  # holdfast/__init__.py: the public names.
     ("fencing", "sql_rows", "testing", "challenge"),

@@ -36,9 +36,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-TREES = (
-    ("src/holdfast/_async", "src/holdfast/_sync"),
-    ("src/holdfast/testing/_async", "src/holdfast/testing/_sync"),
+TREES = tuple(
+    (f"src/holdfast/{room}_async", f"src/holdfast/{room}_sync")
+    for room in (
+        "",
+        "backends/memory/",
+        "backends/redis/",
+        "backends/sqlite/",
+        "backends/zookeeper/",
+        "testing/",
+    )
 )
 
 RENAMES = {

@@ -38,7 +38,7 @@ def _memory(url: SplitResult, namespace: str) -> dict[str, Any]:
 
 
 def _sqlite(url: SplitResult, namespace: str) -> dict[str, Any]:
-    from holdfast.embedded.filesystem import default_path, is_container
+    from holdfast.backends.sqlite.filesystem import default_path, is_container
 
     if url.netloc:
         raise ConfigurationError(
@@ -151,7 +151,7 @@ def backend_class(scheme: str, *, flavour: str) -> Any:  # noqa: ANN401 - as abo
     """Return the class behind a scheme, importing its module now."""
     kind = _KINDS[scheme]
     try:
-        module = importlib.import_module(f"holdfast.{flavour}.backends.{kind.module}")
+        module = importlib.import_module(f"holdfast.backends.{kind.module}.{flavour}.backend")
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"{scheme}:// needs a driver that is not installed ({error.name}): "

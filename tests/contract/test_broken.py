@@ -31,10 +31,10 @@ from holdfast import (
     OutcomeUnknown,
     Renewal,
 )
-from holdfast._async.backends.memory import AsyncMemoryBackend
 from holdfast._async.lease import lease_on
+from holdfast.backends.memory._async.backend import AsyncMemoryBackend
+from holdfast.backends.memory.store import MemoryStore
 from holdfast.core.door import Door
-from holdfast.embedded.memory import MemoryStore
 from holdfast.runtime.clock import Clock
 from holdfast.testing import AsyncBackendContract
 

@@ -10,8 +10,8 @@ import gc
 from collections.abc import Iterator
 
 import pytest
-import redis_servers
-import zookeeper_servers
+import servers.redis as redis_servers
+import servers.zookeeper as zookeeper_servers
 from hammer import hammer, hammer_close
 from scenes import SCENES
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 import uvloop
-from redis_servers import shared_server
+from servers.redis import shared_server
 
 from holdfast import AsyncLocks, LeaseLost
 

@@ -7,7 +7,7 @@ import sys
 import textwrap
 
 import pytest
-from redis_servers import RedisServer, shared_server
+from servers.redis import RedisServer, shared_server
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from redis_servers import shared_server
+from servers.redis import shared_server
 
 import holdfast
 

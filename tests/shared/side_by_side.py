@@ -17,24 +17,25 @@ WORKERS_PER_CORE = 3
 MOST_WORKERS = 12
 """More would not be faster: the longest file is then what the run waits for."""
 
-ALONE = ("tests/cli/", "tests/embedded/test_leaks.py")
+ALONE = ("tests/cli/", "tests/backends/sqlite/test_leaks.py")
 """Where every test has a store of its own: these are handed out one by one."""
 
 EARLY = (
     # Before others have failed in the same worker, whose threads go on: Hypothesis minds them.
     "tests/core/",
-    "tests/embedded/test_leaks.py::test_a_million_names",
+    "tests/backends/sqlite/test_leaks.py::test_a_million_names",
     "tests/examples/",
     "tests/shell/test_virtual_time.py",
-    "tests/contract/test_zookeeper_ensemble.py",
-    "tests/zookeeper/faults/test_members.py",
-    "tests/contract/test_sqlite.py",
-    "tests/contract/test_zookeeper.py",
+    "tests/backends/zookeeper/contract/test_ensemble.py",
+    "tests/backends/zookeeper/faults/test_members.py",
+    "tests/backends/sqlite/test_contract.py",
+    "tests/backends/zookeeper/contract/",
+    "tests/backends/redis/contract/",
     "tests/contract/",
-    "tests/zookeeper/faults/",
-    "tests/embedded/",
-    "tests/redis/faults/",
-    "tests/redis/topologies/",
+    "tests/backends/zookeeper/faults/",
+    "tests/backends/sqlite/",
+    "tests/backends/redis/faults/",
+    "tests/backends/redis/topologies/",
     "tests/cli/test_demo.py",
     "tests/docs/",
 )

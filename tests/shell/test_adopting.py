@@ -8,8 +8,8 @@ import pytest
 from both_flavours import FLAVOURS, Flavour
 
 from holdfast import AsyncLocks, LeaseLost, OutcomeUnknown
-from holdfast._async.backends.memory import AsyncMemoryBackend
-from holdfast.embedded.memory import MemoryStore
+from holdfast.backends.memory._async.backend import AsyncMemoryBackend
+from holdfast.backends.memory.store import MemoryStore
 from holdfast.testing import AsyncFaultyBackend, VirtualClock, run_in_virtual_time
 
 

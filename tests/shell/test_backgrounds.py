@@ -12,9 +12,9 @@ import pytest
 from eventually import eventually
 
 from holdfast import AsyncLocks, LeaseLost, Locks, LocksClosed, OutcomeUnknown
-from holdfast._async.backends.memory import AsyncMemoryBackend
-from holdfast._sync.backends.memory import MemoryBackend
-from holdfast.embedded.memory import MemoryStore
+from holdfast.backends.memory._async.backend import AsyncMemoryBackend
+from holdfast.backends.memory._sync.backend import MemoryBackend
+from holdfast.backends.memory.store import MemoryStore
 from holdfast.runtime import aio
 from holdfast.testing import (
     AsyncFaultyBackend,

@@ -19,10 +19,10 @@ from holdfast import (
     Locks,
     OutcomeUnknown,
 )
-from holdfast._async.backends.memory import AsyncMemoryBackend
-from holdfast._sync.backends.memory import MemoryBackend
 from holdfast._sync.client import Client
-from holdfast.embedded.memory import MemoryStore
+from holdfast.backends.memory._async.backend import AsyncMemoryBackend
+from holdfast.backends.memory._sync.backend import MemoryBackend
+from holdfast.backends.memory.store import MemoryStore
 from holdfast.runtime import threads
 from holdfast.testing import (
     AsyncFaultyBackend,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncLocks, Grant, LockError, OutcomeUnknown
-from holdfast._async.backends.memory import AsyncMemoryBackend
-from holdfast.embedded.memory import MemoryStore
+from holdfast.backends.memory._async.backend import AsyncMemoryBackend
+from holdfast.backends.memory.store import MemoryStore
 from holdfast.runtime import aio
 from holdfast.testing import (
     AsyncFaultyBackend,

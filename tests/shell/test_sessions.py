@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncLocks, ConfigurationError
-from holdfast._async.backends.memory import AsyncMemoryBackend
-from holdfast.embedded.memory import MemoryStore
+from holdfast.backends.memory._async.backend import AsyncMemoryBackend
+from holdfast.backends.memory.store import MemoryStore
 from holdfast.model import Claim, Event, Grant, Held, Renewal
 from holdfast.testing import VirtualClock, VirtualTimeLoop, run_in_virtual_time
 

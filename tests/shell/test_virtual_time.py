@@ -10,8 +10,8 @@ import pytest
 
 import holdfast
 from holdfast import AsyncLocks, LeaseLost
-from holdfast._async.backends.memory import AsyncMemoryBackend
-from holdfast.embedded.memory import MemoryStore
+from holdfast.backends.memory._async.backend import AsyncMemoryBackend
+from holdfast.backends.memory.store import MemoryStore
 from holdfast.testing import VirtualClock, VirtualTimeLoop, run_in_virtual_time
 
 CONTENDERS = 50

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from holdfast import AsyncLocks, LeaseLost, Locks, OutcomeUnknown
-from holdfast._async.backends.memory import AsyncMemoryBackend
-from holdfast._sync.backends.memory import MemoryBackend
-from holdfast.embedded.memory import MemoryStore
+from holdfast.backends.memory._async.backend import AsyncMemoryBackend
+from holdfast.backends.memory._sync.backend import MemoryBackend
+from holdfast.backends.memory.store import MemoryStore
 from holdfast.testing import (
     AsyncFaultyBackend,
     FaultyBackend,
@@ -106,7 +106,7 @@ def _no_thread(*_: Any, **__: Any) -> None:
 @pytest.mark.parametrize(
     ("what", "instead"),
     [
-        ("holdfast._async.backends.memory.AsyncMemoryBackend.renew", _too_few_answers),
+        ("holdfast.backends.memory._async.backend.AsyncMemoryBackend.renew", _too_few_answers),
         ("holdfast.runtime.aio.spawn", _no_thread),
     ],
     ids=["a backend that answers too few", "a machine with no thread to spare"],

@@ -29,9 +29,12 @@ class Handed(LongestFirst):
 
 
 def test_the_tests_of_a_file_stay_together():
-    handed = Handed("tests/redis/test_wire.py::test_one", "tests/redis/test_wire.py::TestTwo::test")
+    handed = Handed(
+        "tests/backends/redis/test_wire.py::test_one",
+        "tests/backends/redis/test_wire.py::TestTwo::test",
+    )
 
-    assert handed.order() == ["tests/redis/test_wire.py"]
+    assert handed.order() == ["tests/backends/redis/test_wire.py"]
 
 
 def test_tests_with_a_store_of_their_own_are_handed_out_one_by_one():
@@ -45,11 +48,11 @@ def test_what_takes_longest_begins_first():
         "tests/input/test_bad_input.py::test_one",
         "tests/shell/test_ending.py::test_one",
         "tests/shell/test_ending.py::test_two",
-        "tests/contract/test_sqlite.py::TestSync::test_law",
+        "tests/backends/sqlite/test_contract.py::TestSync::test_law",
     )
 
     assert handed.order() == [
-        "tests/contract/test_sqlite.py",
+        "tests/backends/sqlite/test_contract.py",
         "tests/shell/test_ending.py",
         "tests/input/test_bad_input.py",
     ]

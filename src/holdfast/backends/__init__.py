@@ -1,0 +1,5 @@
+"""One room per store: all that is known of a store stands in its folder.
+
+Its verbs are in `_async/backend.py`, from which `_sync` is generated; what both flavours share
+stands beside them. A store knows the port (`holdfast._async.backend`), never the client.
+"""

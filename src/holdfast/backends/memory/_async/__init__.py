@@ -1,0 +1,1 @@
+"""The verbs on the dict: the source of both flavours."""

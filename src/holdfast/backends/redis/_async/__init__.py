@@ -1,0 +1,1 @@
+"""The verbs on Redis: the source of both flavours."""

@@ -1,0 +1,387 @@
+# Generated from src/holdfast/backends/redis/_async/backend.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""The verbs on Redis: one server, whichever one Sentinel calls the master, or a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from holdfast._sync.backend import Backend
+from holdfast.backends.redis import refusals, verbs
+from holdfast.backends.redis._sync.diagnosis import Question, diagnosed
+from holdfast.backends.redis._sync.inbox import Inbox
+from holdfast.backends.redis._sync.opening import AnyWire, wire_of_client, wire_to_url
+from holdfast.backends.redis.confirming import checked_durability, confirmation, unconfirmed
+from holdfast.backends.redis.resp import Refusal, Reply, packed
+from holdfast.core.door import WINDOW, another_capacity
+from holdfast.core.naming import checked_namespace
+from holdfast.errors import LockError
+from holdfast.model import (
+    Capabilities,
+    Grant,
+    Held,
+    Inspection,
+    Renewal,
+    TokenQuality,
+    Window,
+)
+from holdfast.runtime import forking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from holdfast.backends.redis.lines import Waiting
+    from holdfast.model import Claim, Finding, Holder
+    from holdfast.runtime.clock import Clock
+
+TOGETHER = 250
+"""As many leases are renewed at once: neither the server nor an event loop stands still for
+them. On a cluster all of them are, since they are parted by node, and no node's next ones may
+wait for another that is frozen."""
+
+RUNG = float("inf")
+"""When a claim in line should ask again: when it is rung, since heartbeats watch for the rest."""
+
+ENOUGH = 0.5
+"""A pushed grant whose window is older than this part of it is asked about: asking makes it a
+lease of a full ttl in one request, while what is left might not do for the renewal that must
+come first, and the holder would be told of a loss where nobody has taken anything."""
+
+
+class RedisBackend(Backend):
+    """Locks in a Redis server, by one script per verb."""
+
+    capabilities = Capabilities(
+        fair=True,
+        shared=True,
+        push_wakeup=True,
+        explicit_owner=True,
+        lock_delay=True,
+        token_quality=TokenQuality.BEST_EFFORT,
+        ends_by="ttl",
+        hands_over=True,
+    )
+    min_ttl = 0.05
+    options = frozenset(
+        {
+            "username",
+            "password",
+            "credential_provider",
+            "db",
+            "durability",
+            "sentinel_username",
+            "sentinel_password",
+            "ssl_ca_certs",
+            "ssl_ca_path",
+            "ssl_certfile",
+            "ssl_check_hostname",
+            "ssl_keyfile",
+        }
+    )
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        location: str,
+        clock: Clock,
+        namespace: str = "holdfast",
+        durability: str | None = None,
+        **options: object,
+    ) -> None:
+        def connect() -> AnyWire:
+            return wire_to_url(url, where=location, options=options, clock=clock)
+
+        self._set_up(connect, clock=clock, namespace=namespace, durability=durability)
+
+    @classmethod
+    def from_client(
+        cls,
+        client: object,
+        *,
+        clock: Clock,
+        namespace: str = "holdfast",
+        durability: str | None = None,
+    ) -> Self:
+        """Return locks where a client of redis-py or valkey-py connects to.
+
+        Only its settings are read: it is never closed, and its connections are not used.
+        """
+        self = cls.__new__(cls)
+
+        def connect() -> AnyWire:
+            return wire_of_client(client, clock=clock)
+
+        self._set_up(connect, clock=clock, namespace=namespace, durability=durability)
+        return self
+
+    def _set_up(
+        self,
+        connect: Callable[[], AnyWire],
+        *,
+        clock: Clock,
+        namespace: str,
+        durability: str | None,
+    ) -> None:
+        self._durability = checked_durability(durability)
+        self._wire = wire = connect()
+        # What waits for a confirmation stands in the way of all that comes behind it.
+        self._slow_wire = wire if self._durability is None else connect()
+        self.location = wire.where
+        if not wire.is_sharded:
+            self.renewals_at_once = TOGETHER
+        self._clock = clock
+        self._keys = verbs.Keys(checked_namespace(namespace))
+        self._inbox = Inbox(wire, self._keys, clock)
+        forking.forget_in_child(self)
+
+    def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+        """See the protocol."""
+        waiting = self._inbox.waiting(claim.id)
+        if waiting is not None and (pushed := self._pushed(waiting)) is not None:
+            self._inbox.forget(claim.id)
+            return pushed
+        asked_at = self._clock.now()
+        inbox = self._inbox.name if claim.queues else ""
+        request = verbs.acquire(self._keys.of(claim.name), claim, inbox)
+        if self._durability is None:
+            reply = self._call("acquire", request, deadline=deadline)
+        else:
+            [(reply, unproven)] = self._call_durably("acquire", [request], deadline=deadline)
+            if isinstance(reply, LockError):
+                raise reply
+            if self._accepted(reply).__class__ is int and unproven is not None:
+                # Not known to last: whoever asks tries again, or gives it back.
+                raise unproven
+        if reply.__class__ is int:
+            self._inbox.forget(claim.id)
+            return Grant(claim, reply, claim.ttl)
+        if reply[0] == 0:
+            raise another_capacity(claim, in_use=reply[1])
+        place = verbs.place(reply)
+        if place.number is None:
+            self._inbox.forget(claim.id)
+            return Held(place.holders, None, place.ends_in, place.closing)
+        self._inbox.stands(claim, place, inbox=inbox, asked_at=asked_at)
+        return Held(place.holders, place.number, RUNG, place.closing)
+
+    def try_acquire_all(
+        self, claims: Sequence[Claim], *, deadline: float
+    ) -> Sequence[Grant] | None:
+        """See the protocol; on a cluster the names are on different nodes."""
+        if self._wire.is_sharded or self._durability is not None:
+            return None
+        keys = [self._keys.of(claim.name) for claim in claims]
+        request = verbs.acquire_all(keys, claims)
+        tokens = self._call("acquire_all", request, deadline=deadline)
+        if tokens == 0:
+            return None
+        pairs = zip(claims, tokens, strict=True)
+        return [Grant(claim, token, claim.ttl) for claim, token in pairs]
+
+    def server_of(self, name: str) -> str:
+        """See the protocol."""
+        if not self._wire.is_sharded:
+            return ""
+        [server] = self._wire.parts([verbs.inspect(self._keys.of(name), verbs.Cursor())])
+        return server
+
+    def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
+        """See the protocol."""
+        if self._wire.is_sharded:
+            # Whoever asks trusts no answer that it gets at the deadline. So a node that does
+            # not answer is given up half-way, while the answers of the others still count.
+            deadline = (self._clock.now() + deadline) / 2
+        requests = [verbs.renew(self._keys.of(grant.claim.name), grant.claim) for grant in grants]
+        return self._renew(requests, deadline=deadline)
+
+    def _renew(self, requests: Sequence[bytes], *, deadline: float) -> list[Renewal]:
+        if self._durability is not None:
+            pairs = self._call_durably("renew", requests, deadline=deadline)
+            return [_durable_renewal(reply, unproven) for reply, unproven in pairs]
+        replies = self._call_all("renew", requests, deadline=deadline)
+        return [_renewal(reply) for reply in replies]
+
+    def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
+        """See the protocol."""
+        request = verbs.hand_over(self._keys.of(grant.claim.name), grant.claim)
+        [outcome] = self._renew([request], deadline=deadline)
+        return outcome
+
+    def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
+        """See the protocol."""
+        claim = grant.claim
+        request = verbs.release(self._keys.of(claim.name), claim, tombstone=tombstone)
+        if grant.window is None or self._wire.is_sharded:
+            return bool(self._call("release", request, deadline=deadline))
+        # It was let in by a message, so others wait as well.
+        both = [verbs.AHEAD, request]
+        [_, reply] = self._call_all("release", both, deadline=deadline)
+        if isinstance(reply, LockError):
+            raise reply
+        return bool(self._accepted(reply))
+
+    def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
+        """See the protocol."""
+        self._inbox.forget(claim.id)
+        request = verbs.withdraw(self._keys.of(claim.name), claim, tombstone=tombstone)
+        self._call("withdraw", request, deadline=deadline)
+
+    def wait(self, claim: Claim, *, deadline: float) -> None:
+        """See the protocol."""
+        self._inbox.wait(claim, deadline=deadline)
+
+    def rouse(self, claim: Claim) -> None:
+        """See the protocol."""
+        self._inbox.rouse(claim.id)
+
+    def inspect(self, name: str, *, deadline: float) -> Inspection:
+        """See the protocol; the deadline is for each request, as the line may be long."""
+        patience = deadline - self._clock.now()
+        pages: list[verbs.Page] = []
+        cursor: verbs.Cursor | None = verbs.Cursor()
+        while cursor is not None:
+            request = verbs.inspect(self._keys.of(name), cursor)
+            reply = self._call("inspect", request, deadline=self._clock.now() + patience)
+            pages.append(verbs.page(reply))
+            cursor = pages[-1].following
+        return verbs.inspection(name, pages)
+
+    def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
+        """See the protocol; the deadline is for each request, as there may be many."""
+        patience = deadline - self._clock.now()
+        pattern = self._keys.doors(prefix)
+        doors: set[bytes] = set()
+        for master in self._wire.masters(deadline=deadline):
+            cursor = b"0"
+            while True:
+                request = packed(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"1000")
+                reply = master.ask(request, deadline=self._clock.now() + patience)
+                cursor, found = self._accepted(reply)
+                doors.update(found)
+                if cursor == b"0":
+                    break
+        for name in sorted((self._keys.name_of(door) for door in doors), key=str.encode):
+            one = self.inspect(name, deadline=self._clock.now() + patience)
+            if one.is_in_use:
+                yield one
+
+    def break_(
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
+        """See the protocol; the deadline is for each request, as some are broken at a time."""
+        patience = deadline - self._clock.now()
+        keys = self._keys.of(name)
+        broken: tuple[Holder, ...] = ()
+        skipped = 0
+        while skipped >= 0:
+            request = verbs.break_(keys, skipped, token=token, owner=owner)
+            until = self._clock.now() + patience
+            reply = self._call("break", request, deadline=until)
+            now, skipped, *records = reply
+            broken += verbs.holders(records, now)
+        return broken
+
+    def diagnose(self, *, deadline: float) -> Sequence[Finding]:
+        """See the protocol."""
+        patience = deadline - self._clock.now()
+        question = Question(self._keys.namespace, self._durability, patience, self._clock)
+        return diagnosed(self._wire, question)
+
+    def disown(self, client: str, *, deadline: float) -> None:
+        """See the protocol; here what is held ends by its ttl in any case."""
+        del client, deadline
+
+    def close(self) -> None:
+        """See the protocol."""
+        self._inbox.stop()
+        for wire in {self._wire, self._slow_wire}:
+            wire.close()
+
+    def after_fork_in_child(self) -> None:
+        """Let the child begin with nothing of the parent's."""
+        for wire in {self._wire, self._slow_wire}:
+            wire.after_fork_in_child()
+        self._inbox.after_fork_in_child()
+
+    def _pushed(self, waiting: Waiting) -> Grant | None:
+        """Return what the claim was granted by a message, if that is enough."""
+        claim = waiting.claim
+        if waiting.token is None or not self._may_be_pushed(claim):
+            return None
+        window = Window(waiting.asked_at, min(WINDOW, claim.ttl))
+        if self._clock.now() - window.since > window.seconds * ENOUGH:
+            return None
+        return Grant(claim, waiting.token, claim.ttl, window)
+
+    def _may_be_pushed(self, claim: Claim) -> bool:
+        """Whether a message that it was admitted is enough.
+
+        Not where the grant must be proven to last, nor where more hangs on it than the
+        window: what stays closed after it, or who else comes in by it.
+        """
+        is_plain = claim.party is None and not claim.lock_delay and not claim.min_hold
+        return is_plain and self._durability is None
+
+    # -- asking ------------------------------------------------------------------------
+
+    def _call(self, verb: str, request: bytes, *, deadline: float) -> Reply:
+        """Return what a script answers, letting the server know the script if it does not."""
+        reply = self._wire.ask(request, deadline=deadline)
+        # Again and again: it may be made to forget the script between our two requests.
+        while reply.__class__ is Refusal:
+            if reply.code != "NOSCRIPT":
+                raise refusals.refused(reply, where=self.location)
+            self._ask(verbs.load(verb), deadline=deadline)
+            reply = self._wire.ask(request, deadline=deadline)
+        return reply
+
+    def _call_all(self, verb: str, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
+        """Return what a script answers to each; an error in place of a missing answer."""
+        replies = self._wire.ask_all(requests, deadline=deadline)
+        unknown = [
+            i
+            for i, reply in enumerate(replies)
+            if isinstance(reply, Refusal) and reply.code == "NOSCRIPT"
+        ]
+        if unknown:
+            self._ask(verbs.load(verb), deadline=deadline)
+            again = self._wire.ask_all([requests[i] for i in unknown], deadline=deadline)
+            for i, reply in zip(unknown, again, strict=True):
+                replies[i] = reply
+        return replies
+
+    def _call_durably(
+        self, verb: str, requests: Sequence[bytes], *, deadline: float
+    ) -> list[tuple[Reply, LockError | None]]:
+        """Return what a script answers to each, and why it may not last, if so."""
+        assert self._durability is not None  # noqa: S101 - or it would not be called
+        durability, left = self._durability, deadline - self._clock.now()
+        proof = confirmation(durability, left=left)
+        both = [part for one in requests for part in (one, proof)]
+        replies = self._slow_wire.ask_all(both, deadline=deadline)
+        if any(isinstance(one, Refusal) and one.code == "NOSCRIPT" for one in replies):
+            self._ask(verbs.load(verb), deadline=deadline)
+            replies = self._slow_wire.ask_all(both, deadline=deadline)
+        return [
+            (reply, unconfirmed(proven, durability, where=self.location))
+            for reply, proven in zip(replies[::2], replies[1::2], strict=True)
+        ]
+
+    def _ask(self, request: bytes, *, deadline: float) -> Reply:
+        return self._accepted(self._wire.ask(request, deadline=deadline))
+
+    def _accepted(self, reply: Reply) -> Reply:
+        if isinstance(reply, Refusal):
+            raise refusals.refused(reply, where=self.location)
+        return reply
+
+
+def _renewal(reply: Reply) -> Renewal:
+    return verbs.RENEWALS[reply] if isinstance(reply, int) else Renewal.UNKNOWN
+
+
+def _durable_renewal(reply: Reply, unproven: LockError | None) -> Renewal:
+    outcome = _renewal(reply)
+    # The old promise was proven; a new one that is not proves nothing.
+    return Renewal.UNKNOWN if outcome is Renewal.RENEWED and unproven is not None else outcome

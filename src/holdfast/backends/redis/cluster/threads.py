@@ -1,0 +1,333 @@
+"""The way to a cluster, sync flavour; `aio` is its pair."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from holdfast.backends.redis.cluster import listening
+from holdfast.backends.redis.cluster.maps import SLOT_MAP, Poll, SlotMap, candidates, read_map
+from holdfast.backends.redis.connection.threads import Link, Wire
+from holdfast.backends.redis.resp import Refusal, Reply
+from holdfast.backends.redis.side_by_side import side_by_side
+from holdfast.backends.redis.subscription.threads import Ear
+from holdfast.backends.redis.topology import (
+    FIRST_PAUSE,
+    FRESH,
+    LONGEST_PAUSE,
+    Address,
+    Errand,
+    attempt_until,
+    batches,
+    by_node,
+    errands_of,
+    learn,
+)
+from holdfast.core.backoff import delay
+from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.backends.redis.places import Place
+    from holdfast.runtime.clock import Clock
+
+
+class NodeWire(Wire):
+    """The way to one node."""
+
+    def _greeted(self, answer: object) -> None:
+        """Take any answer: who is no node of a cluster tells no map of slots."""
+
+
+class Cluster:
+    """The way to all nodes of a cluster."""
+
+    is_sharded = True
+
+    def __init__(self, place: Place, *, kind: type, options: dict[str, Any], clock: Clock) -> None:
+        self.where = place.where
+        self._place = place
+        self._options = options
+        self._kind = kind
+        self._clock = clock
+        self._wires: dict[Address, Wire] = {}
+        self._slots: SlotMap | None = None
+        self._looked_at = 0.0
+        self._looking = threading.Lock()
+        self._is_doubtful = True
+        self._suspects: set[Address] = set()
+        self._listening_at: Address | None = None
+
+    # -- asking ------------------------------------------------------------------------
+
+    def ask(self, request: bytes, *, deadline: float) -> Reply:
+        """Return the reply to one command; see Wire."""
+        errand = Errand.for_request(request)
+        slots = self._slots
+        if not self._is_doubtful and slots is not None and errand.slot is not None:
+            # The usual case: the map is right, and one command is all there is to send.
+            node = slots.owners[errand.slot]
+            if node is not None:
+                try:
+                    reply = self._wire(node).ask(request, deadline=deadline)
+                except OutcomeUnknown:
+                    self._suspect(node)
+                    raise
+                except BackendUnavailable:
+                    self._suspect(node)
+                else:
+                    if reply.__class__ is not Refusal:
+                        return reply
+                    self._hear(errand, [reply], node)
+                    self._learn([errand], slots)
+        if not errand.is_over:
+            self._run([errand], deadline)
+        if isinstance(errand.outcome, LockError):
+            raise errand.outcome
+        return errand.outcome
+
+    def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
+        """Return the replies to several commands, each node's sent together.
+
+        No node waits for another's answers. An error stands in place of a missing one.
+        """
+        errands = errands_of(requests)
+        groups = by_node(errands, self._known_map(deadline))
+        side_by_side([partial(self._run, group, deadline) for group in groups.values()])
+        return [outcome for one in errands for outcome in one.outcomes()]
+
+    def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
+        """Return the numbers of the requests that go to each node, as far as is known."""
+        parts: dict[str, list[int]] = {}
+        for i, request in enumerate(requests):
+            [node] = by_node([Errand.for_request(request)], self._slots)
+            parts.setdefault(str(node), []).append(i)
+        return parts
+
+    def _run(self, errands: list[Errand], deadline: float) -> None:
+        """See the errands through, or until the deadline."""
+        attempt = 0
+        while True:
+            try:
+                slots = self._map_for(errands, deadline)
+            except LockError as error:
+                for one in errands:
+                    one.fail(error)
+            else:
+                for node, some in batches(errands, slots):
+                    self._send(node, some, deadline)
+                self._learn(errands, slots)
+            errands = [one for one in errands if not one.is_over]
+            if not errands:
+                return
+            if any(one.must_pause for one in errands):
+                jitter = self._clock.jitter()
+                pause = delay(attempt, jitter=jitter, first=FIRST_PAUSE, most=LONGEST_PAUSE)
+                attempt += 1
+                if self._clock.now() + pause >= deadline:
+                    for one in errands:
+                        one.give_up(where=self.where)
+                    return
+                time.sleep(pause)
+
+    def _send(self, node: Address | None, errands: list[Errand], deadline: float) -> None:
+        requests = [part for one in errands for part in one.requests()]
+        try:
+            if node is None:
+                raise BackendUnavailable(f"{self.where}: no node serves the slot at the moment")
+            replies = self._wire(node).ask_all(requests, deadline=deadline)
+        except LockError as error:
+            self._suspect(node)
+            for one in errands:
+                one.fail(error)
+            return
+        for one in errands:
+            size = len(one.requests())
+            own, replies = replies[:size], replies[size:]
+            self._hear(one, own, node)
+
+    def _hear(self, errand: Errand, replies: list[Reply], node: Address) -> None:
+        if errand.hear(replies, asked=node, remap=self._place.remap):
+            self._suspect(node)
+        else:
+            self._suspects.discard(node)
+
+    def _learn(self, errands: list[Errand], slots: SlotMap) -> None:
+        if learn(errands, slots):
+            self._is_doubtful = True
+
+    def _suspect(self, node: Address | None) -> None:
+        self._is_doubtful = True
+        if node is not None:
+            self._suspects.add(node)
+
+    def _wire(self, node: Address) -> Wire:
+        wire = self._wires.get(node)
+        if wire is None:
+            wire = NodeWire(
+                kind=self._kind,
+                options={**self._options, "host": node.host, "port": node.port},
+                clock=self._clock,
+                where=f"{self.where} (node {node})",
+            )
+            # Of two threads that make one, the first one's is used by both.
+            wire = self._wires.setdefault(node, wire)
+        return wire
+
+    # -- the map -----------------------------------------------------------------------
+
+    def masters(self, *, deadline: float) -> list[Wire]:
+        """Return the way to each node that serves slots, by a map that is asked for now."""
+        return list((self.nodes(deadline=deadline)).values())
+
+    def nodes(self, *, deadline: float) -> dict[Address, Wire]:
+        """Return those ways by where they lead to."""
+        self._is_doubtful, self._looked_at = True, 0.0
+        return {one: self._wire(one) for one in (self._map(deadline)).masters}
+
+    def _known_map(self, deadline: float) -> SlotMap | None:
+        try:
+            return self._map(deadline)
+        except LockError:
+            return self._slots  # those who need it will hear what is wrong
+
+    def _map_for(self, errands: list[Errand], deadline: float) -> SlotMap:
+        # Who was pointed to a node goes there at once, whatever else may have moved.
+        if self._slots is not None and all(one.node is not None for one in errands):
+            return self._slots
+        return self._map(deadline)
+
+    def _map(self, deadline: float) -> SlotMap:
+        """Return the map, asked for anew if a node did not answer since."""
+        if self._slots is not None and not self._needs_map():
+            return self._slots
+        # All who need it meanwhile wait for the same answer.
+        if not self._looking.acquire(timeout=max(0.0, deadline - self._clock.now())):
+            raise BackendUnavailable(f"{self.where}: no node tells the map in time")
+        try:
+            return self._look(deadline) if self._needs_map() or self._slots is None else self._slots
+        finally:
+            self._looking.release()
+
+    def _needs_map(self) -> bool:
+        return self._is_doubtful and self._clock.now() - self._looked_at >= FRESH
+
+    def _look(self, deadline: float) -> SlotMap:
+        poll = Poll(
+            self._slots,
+            seeds=self._place.addresses,
+            suspects=self._suspects,
+            start=self._clock.jitter(),
+        )
+        while (node := poll.next(now := self._clock.now())) is not None:
+            told = self._told_by(node, poll.until(now=now, deadline=deadline))
+            poll.hear(node, told, now=self._clock.now())
+        slots = poll.elected(where=self.where)
+        self._looked_at = self._clock.now()
+        self._is_doubtful = False
+        self._suspects = poll.doubted(slots)
+        self._slots = slots
+        self._forget_strangers(slots)
+        return slots
+
+    def _told_by(self, node: Address, until: float) -> SlotMap | LockError:
+        try:
+            reply = self._wire(node).ask(SLOT_MAP, deadline=until)
+        except LockError as error:
+            return error
+        return read_map(reply, told_by=node, remap=self._place.remap, where=self.where)
+
+    def _candidates(self) -> list[Address]:
+        jitter = self._clock.jitter()
+        return candidates(
+            self._slots, seeds=self._place.addresses, suspects=self._suspects, start=jitter
+        )
+
+    def _forget_strangers(self, slots: SlotMap) -> None:
+        for node in set(self._wires) - slots.nodes - set(self._place.addresses):
+            self._wires.pop(node).close()
+
+    # -- listening ---------------------------------------------------------------------
+
+    def subscribe(self, channel: bytes, hear: Callable[[bytes], None], *, deadline: float) -> Ear:
+        """Return an ear on the channel at any node: messages reach them all."""
+        if self._listening_at is not None:
+            # Who asks for another ear has lost the last one: that node is not the first to try.
+            self._suspect(self._listening_at)
+        self._map(deadline)
+        failure: LockError | None = None
+        for node in self._candidates():
+            until = attempt_until(now=self._clock.now(), deadline=deadline)
+            try:
+                ear = self._wire(node).subscribe(channel, hear, deadline=until, kind=ClusterEar)
+            except (BackendUnavailable, OutcomeUnknown) as error:
+                self._suspect(node)
+                failure = error
+                continue
+            self._listening_at = node
+            return cast("ClusterEar", ear).asking(channel)
+        raise failure or BackendUnavailable(f"{self.where} names no node")
+
+    # -- closing -----------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the connections to all nodes: now, or when their calls have ended."""
+        for wire in list(self._wires.values()):
+            wire.close()
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the parent's connections: closing them here ends nothing there."""
+        for wire in self._wires.values():
+            wire.after_fork_in_child()
+        self._looking = threading.Lock()
+
+
+class ClusterEar(Ear):
+    """Hears one channel, and notices when the node falls silent or leaves the cluster.
+
+    The node may serve none of our names: then no request of ours would notice it.
+    """
+
+    def __init__(self, link: Link, hear: Callable[[bytes], None], *, clock: Clock) -> None:
+        super().__init__(link, hear, clock=clock)
+        self._heard_at = clock.now()
+        self._asked_at = self._heard_at
+        self._question = b""
+        self._is_deaf = False
+
+    def asking(self, channel: bytes) -> ClusterEar:
+        """Know what to ask the node, now and then."""
+        self._question = listening.question(channel)
+        return self
+
+    def listen(self, *, until: float) -> bool:
+        """Tell of what is heard until then, or until kicked; false once the node is gone, or deaf.
+
+        A kick is how a guest that read the answer makes that known.
+        """
+        now = self._clock.now()
+        if self._is_deaf:
+            return False
+        if self._asked_at > self._heard_at:
+            if now - self._asked_at > listening.PATIENCE:
+                return False
+        elif now - self._heard_at >= listening.ASK_EVERY:
+            self._asked_at = now
+            try:
+                with self._using:  # a guest may be reading it, and TLS bears one at a time
+                    self._link.send(self._question, deadline=now + listening.PATIENCE)
+            except OSError:
+                return False
+        return super().listen(until=until) and not self._is_deaf
+
+    def _read(self) -> None:
+        super()._read()
+        self._heard_at = self._clock.now()
+
+    def _answered(self, reply: Reply) -> None:
+        self._is_deaf = listening.is_deaf(reply)
+        if self._is_deaf:
+            self.kick()

@@ -1,0 +1,274 @@
+"""The way to a master that Sentinels watch, sync flavour; `aio` is its pair."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+from holdfast.backends.redis.connection.threads import Link, Wire
+from holdfast.backends.redis.sentinel.answers import (
+    AFTER_SILENCE,
+    LOOK_EVERY,
+    LOOK_PATIENCE,
+    Answer,
+    is_master,
+    leads_failover,
+    named,
+    newest,
+    no_master,
+    not_master,
+    promoted,
+)
+from holdfast.backends.redis.side_by_side import side_by_side
+from holdfast.backends.redis.topology import Address, attempt_until, is_passing
+from holdfast.core.backoff import delay
+from holdfast.errors import BackendUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from holdfast.backends.redis.places import Place
+    from holdfast.backends.redis.resp import Reply
+    from holdfast.backends.redis.subscription.threads import Ear
+    from holdfast.runtime.clock import Clock
+
+
+class SentinelWire(Wire):
+    """The way to whichever server is the master."""
+
+    def __init__(self, place: Place, *, kind: type, options: dict[str, Any], clock: Clock) -> None:
+        super().__init__(kind=kind, options=options, clock=clock, where=place.where)
+        self._place = place
+        self._sentinels = list(place.addresses)
+        self._master: Address | None = None
+        self._epoch = 0
+        self._look_at = 0.0
+        self._silent: dict[Address, float] = {}
+        self._watchers: dict[Address, Any] = {}
+        self._looking = threading.Lock()
+        self._ears: weakref.WeakSet[Ear] = weakref.WeakSet()
+
+    def ask(self, request: bytes, *, deadline: float) -> Reply:
+        """Return the reply to one command; see Wire."""
+        self._look(deadline)
+        attempt = 0
+        while True:
+            reply = super().ask(request, deadline=deadline)
+            if not is_passing(reply):
+                return reply
+            if not self._may_retry(attempt, deadline):
+                if reply.code == "READONLY":
+                    raise not_master(self.where)
+                return reply
+            attempt += 1
+
+    def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
+        """Return the replies to several commands; see Wire."""
+        self._look(deadline)
+        attempt = 0
+        replies = super().ask_all(requests, deadline=deadline)
+        while refused := [i for i, reply in enumerate(replies) if is_passing(reply)]:
+            if not self._may_retry(attempt, deadline):
+                break
+            attempt += 1
+            again = super().ask_all([requests[i] for i in refused], deadline=deadline)
+            for i, reply in zip(refused, again, strict=True):
+                replies[i] = reply
+        return replies
+
+    def _may_retry(self, attempt: int, deadline: float) -> bool:
+        """Leave a server that is no master (any more), and pause; false if time is up."""
+        self._leave(None)
+        return self._pause(attempt, deadline)
+
+    def _leave(self, master: Address | None) -> None:
+        """Let no connection to another server be used again, nor listened to."""
+        self._master = master
+        super().close()
+        for ear in list(self._ears):
+            ear.shut()
+
+    def _pause(self, attempt: int, deadline: float) -> bool:
+        pause = delay(attempt, jitter=self._clock.jitter())
+        if self._clock.now() + pause >= deadline:
+            return False
+        time.sleep(pause)
+        return True
+
+    # -- listening ---------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        channel: bytes,
+        hear: Callable[[bytes], None],
+        *,
+        deadline: float,
+        kind: type[Ear] | None = None,
+    ) -> Ear:
+        """Return an ear on the channel, which hears as long as the master is the same."""
+        ear = super().subscribe(channel, hear, deadline=deadline, kind=kind)
+        self._ears.add(ear)
+        if ear.generation != self._generation:
+            ear.shut()  # the master changed before it was known here
+        return ear
+
+    # -- connecting --------------------------------------------------------------------
+
+    def _connect(self, deadline: float) -> Link:
+        attempt = 0
+        while True:
+            until = attempt_until(now=self._clock.now(), deadline=deadline)
+            try:
+                return self._connect_to_master(until)
+            except BackendUnavailable:
+                if not self._pause(attempt, deadline):
+                    raise
+            attempt += 1
+
+    def _connect_to_master(self, until: float) -> Link:
+        address = self._find(until)
+        if self._master not in (None, address):
+            self._leave(address)
+        self._master = address
+        return self._dial({"host": address.host, "port": address.port}, until)
+
+    def _greeted(self, answer: object) -> None:
+        if not is_master(answer):
+            raise not_master(self.where)
+
+    def _find(self, until: float) -> Address:
+        """Return the master's address, from the first Sentinel that is not behind what we know."""
+        sentinels = list(self._sentinels)
+        each = max(0.05, (until - self._clock.now()) / (len(sentinels) + 1))
+        answers: list[Answer] = []
+        for sentinel in sentinels:
+            answers.append(self._masters_known_to(sentinel, each))
+            found = named(answers[-1], self._place.service)
+            if found is not None and found.epoch >= self._epoch:
+                self._prefer(sentinel)
+                break
+        else:
+            # All are behind: Sentinels that were set up anew begin to count anew.
+            found = newest(answers, self._place.service)
+        if found is None:
+            raise no_master(self._place, answers) from next(
+                (one for one in answers if isinstance(one, BaseException)), None
+            )
+        self._epoch, address = found
+        self._look_at = self._clock.now() + LOOK_EVERY
+        return self._place.remap(address)
+
+    def _prefer(self, sentinel: Address) -> None:
+        self._sentinels = sorted(self._place.addresses, key=lambda one: one != sentinel)
+
+    def _masters_known_to(self, sentinel: Address, patience: float) -> Answer:
+        client = self._client_of(sentinel, patience)
+        try:
+            return _masters(client, self._place.service)
+        finally:
+            client.connection_pool.disconnect()
+
+    def _client_of(self, sentinel: Address, patience: float) -> Any:  # noqa: ANN401 - the driver's
+        return Redis(
+            host=sentinel.host,
+            port=sentinel.port,
+            **{
+                **self._place.sentinel_options,
+                "socket_timeout": patience,
+                "socket_connect_timeout": patience,
+                "retry": Retry(NoBackoff(), 0),
+                "protocol": 2,
+            },
+        )
+
+    # -- doubting ----------------------------------------------------------------------
+
+    def _look(self, deadline: float) -> None:
+        """Leave a master that was replaced, though it may still answer as if it were one.
+
+        Nothing is sent before, if the last word of a Sentinel is older than it may be: a
+        master that is cut off from its Sentinels learns of the other one last.
+        """
+        now = self._clock.now()
+        if now < self._look_at or self._master is None:
+            return
+        # All who ask meanwhile wait for the same answer.
+        left = min(LOOK_PATIENCE, deadline - now)
+        if left > 0 and self._looking.acquire(timeout=left):
+            try:
+                if now >= self._look_at:
+                    self._look_again()
+            finally:
+                self._looking.release()
+
+    def _look_again(self) -> None:
+        # All of them: the failover is news to those who took no part in it, for some seconds.
+        now = self._clock.now()
+        asked = [one for one in self._place.addresses if self._silent.get(one, 0.0) <= now]
+        said = side_by_side([partial(self._said_by, one) for one in asked])
+        answers = dict(zip(asked, said, strict=True))
+        now = self._clock.now()
+        for sentinel, answer in answers.items():
+            if isinstance(answer, BaseException):
+                self._silent[sentinel] = now + AFTER_SILENCE
+        self._look_at = now + LOOK_EVERY
+        found = newest(answers.values(), self._place.service)
+        if found is not None and found.epoch > self._epoch:
+            self._epoch = found.epoch
+            if self._place.remap(found.address) != self._master:
+                self._leave(None)
+
+    def _said_by(self, sentinel: Address) -> Answer:
+        watcher = self._watchers.get(sentinel)
+        if watcher is None:
+            # Kept: connecting costs more than asking, with TLS a hundred times.
+            watcher = self._watchers[sentinel] = self._client_of(sentinel, LOOK_PATIENCE)
+        return _masters(watcher, self._place.service)
+
+    def views(self, *, deadline: float) -> dict[Address, Answer]:
+        """Return what each Sentinel says, for a diagnosis."""
+        patience = max(0.05, (deadline - self._clock.now()) / 2)
+        sentinels = self._place.addresses
+        found = side_by_side([partial(self._masters_known_to, one, patience) for one in sentinels])
+        return dict(zip(sentinels, found, strict=True))
+
+    @property
+    def service(self) -> str:
+        """What the Sentinels call the master."""
+        return self._place.service
+
+    # -- closing -----------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close every connection: now, or when its call has ended."""
+        super().close()
+        with self._looking:
+            for one in self._watchers.values():
+                one.connection_pool.disconnect()
+            self._watchers.clear()
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the parent's connections: closing them here ends nothing there."""
+        super().after_fork_in_child()
+        self._watchers, self._looking = {}, threading.Lock()
+
+
+def _masters(client: Any, service: str) -> Answer:  # noqa: ANN401 - the driver's
+    try:
+        known: Mapping[str, Any] = client.sentinel_masters()
+        if leads_failover(known, service):
+            asked = "SENTINEL GET-MASTER-ADDR-BY-NAME", service
+            return promoted(known, service, client.execute_command(*asked))
+    except (RedisError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # The others are what the driver makes of bytes that are not the protocol's.
+        return error
+    else:
+        return known

@@ -1,0 +1,1 @@
+"""`sqlite://`: the embedded default. Blocking code that serves both flavours, on a worker."""

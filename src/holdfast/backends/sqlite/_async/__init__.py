@@ -1,0 +1,1 @@
+"""The verbs on the SQLite file: the source of both flavours."""

@@ -1,0 +1,111 @@
+"""Making a file ours: whose it is, whether this boot may use it, and what time it is in it.
+
+Time is the boot clock of this machine, which no administrator can set, shifted once per
+boot so that it looks like the wall's and never falls behind a token that was given before.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.backends.sqlite.filesystem import refuse_network
+from holdfast.backends.sqlite.rows import APPLICATION_ID, FORMAT, INDEX, SCHEMA
+from holdfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from holdfast.backends.sqlite.connection import Connection
+    from holdfast.runtime.clock import Clock
+
+OLDEST_SQLITE = (3, 35, 0)
+"""The first with RETURNING."""
+
+
+def check_path(path: Path, *, create_directory: bool) -> None:
+    """Raise where no file of ours can be; make its directory if that is wanted."""
+    if sys.platform != "linux":
+        raise ConfigurationError(
+            "the embedded database needs Linux (boot clock and file locks); "
+            "use a server, or memory:// in tests"
+        )
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise ConfigurationError(
+            f"this Python has SQLite {sqlite3.sqlite_version}; 3.35 or newer is needed"
+        )
+    directory = path.parent
+    refuse_network(directory)
+    if create_directory:
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(
+                f"{directory} cannot be created ({error.strerror}); set XDG_STATE_HOME, or "
+                "name a file: sqlite:///path/to/locks.db"
+            ) from error
+    if not directory.is_dir():
+        raise ConfigurationError(f"{directory} is not a directory; create it first")
+    if path.is_dir():
+        raise ConfigurationError(f"{path} is a directory; name a file in it")
+
+
+def identify(connection: Connection) -> None:
+    """Raise if the file is somebody else's, or of a newer format."""
+    # The tables first: once they are seen, so is what was written along with them.
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if tables and application != APPLICATION_ID:
+        raise ConfigurationError(
+            f"{connection.path} is a database of another program; name a file of Holdfast's own"
+        )
+    if version > FORMAT:
+        raise ConfigurationError(
+            f"{connection.path} was written by a newer Holdfast (format {version}, this one "
+            f"knows {FORMAT}); upgrade this program"
+        )
+
+
+def adopt(connection: Connection, *, clock: Clock, is_alone: bool) -> float:
+    """Return how far the store's time is ahead of our clock; call it in a transaction."""
+    if not connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+        for statement in SCHEMA:
+            connection.execute(statement)
+    connection.execute(INDEX)
+    boot, offset = _boot_id(), _time_namespace_offset()
+    row = connection.execute("SELECT boot, epoch, floor FROM meta").fetchone()
+    if row is not None and row[0] == boot:
+        return float(row[1] - offset)
+    if row is not None and not is_alone:
+        raise ConfigurationError(
+            f"{connection.path} is in use by another kernel (a virtual machine or another host "
+            "sees the same disk); give each machine a file of its own, or use a server"
+        )
+    # A new boot: whoever held or waited died with the old one. Tokens live on.
+    last = connection.execute("SELECT max(last_token) FROM places").fetchone()[0] or 0
+    last = max(last, row[2] if row is not None else 0)
+    connection.execute("DELETE FROM places WHERE arrived > 0")
+    connection.execute("UPDATE places SET id = '', client = '', owner = '', party = NULL")
+    epoch: float = max(time.time(), last / 1_000_000 + 1) - (clock.now() - offset)
+    connection.execute("DELETE FROM meta")
+    connection.execute("INSERT INTO meta VALUES (?, ?, ?)", (boot, epoch, last))
+    return epoch - offset
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _time_namespace_offset() -> float:
+    """Return how far this process's boot clock was set ahead of the machine's own."""
+    try:
+        lines = Path("/proc/self/timens_offsets").read_text().splitlines()
+    except OSError:
+        return 0.0
+    for line in lines:
+        clock, seconds, nanoseconds = line.split()
+        if clock == "boottime":
+            return int(seconds) + int(nanoseconds) / 1e9
+    return 0.0

@@ -1,0 +1,247 @@
+"""The connection to the embedded file: opening it, and transactions that end in time.
+
+Deferred transactions that upgrade fail at once with SQLITE_BUSY_SNAPSHOT whatever the
+busy timeout, so every writer begins IMMEDIATE (a single writing statement does so too).
+
+An interrupt may strike between any two instructions of the sync flavour, and a transaction
+that stayed open would shut every process out of the file. So SQLite alone is asked whether
+one is open: whoever leaves ends it, and whoever comes and finds one that nobody is in too.
+"""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.backends.sqlite.adopting import adopt, check_path, identify
+from holdfast.backends.sqlite.failures import is_busy, translated
+from holdfast.backends.sqlite.gates import gate_of
+from holdfast.backends.sqlite.presence import Presence
+from holdfast.errors import BackendUnavailable, ConfigurationError, LockError, OutcomeUnknown
+from holdfast.runtime import forking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from holdfast.runtime.clock import Clock
+
+T = TypeVar("T")
+
+
+class Connection:
+    """One client's connection; its calls come one at a time.
+
+    Except for those that a finalizer or a signal handler makes on the very thread that is
+    inside: between two statements they are welcome, in a transaction `open` refuses them.
+    """
+
+    def __init__(self, path: Path, *, clock: Clock, create: bool, synchronous: str) -> None:
+        self.path = path
+        self.presence = Presence(path)
+        self.is_inside = False
+        self._clock = clock
+        self._create_directory = create
+        self._synchronous = synchronous
+        self._sqlite: sqlite3.Connection | None = None
+        self._gate = gate_of(path)
+        self._shift = 0.0
+        forking.forget_in_child(self)
+
+    def now(self) -> float:
+        """Return the store's time."""
+        return self._clock.now() + self._shift
+
+    # -- transactions ------------------------------------------------------------------
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        """Run one statement."""
+        return self._opened().execute(statement, values)
+
+    def execute_many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
+        """Run one statement for each row."""
+        self._opened().executemany(statement, rows)
+
+    def transact(self, work: Callable[[], T], deadline: float) -> T:
+        """Do the work in one IMMEDIATE transaction, or raise and do nothing of it."""
+        was_inside, self.is_inside = self.is_inside, True
+        try:
+            answer = self._gate.pass_through(
+                lambda: self._transact(work, deadline), deadline, self._clock
+            )
+        finally:
+            self.is_inside = was_inside
+        return answer
+
+    def write(
+        self, statement: str, values: Sequence[object], deadline: float
+    ) -> tuple[list[tuple[Any, ...]], int]:
+        """Run one statement that writes, a transaction of its own; its rows, and their number."""
+        # An uncontended lock is two of these, so first without anything that could be spared.
+        mutex = self._gate.mutex
+        try:
+            if mutex.acquire(blocking=False):
+                written = self._written(statement, values)
+                return written  # noqa: RET504 - an interrupt after the call is inside the block
+        except sqlite3.Error:
+            pass  # somebody is writing, most likely
+        finally:
+            try:  # noqa: SIM105 - as in Gate.pass_through
+                mutex.release()
+            except RuntimeError:
+                pass
+        work = partial(self.patiently, partial(self._written, statement, values), deadline)
+        return self._gate.pass_through(work, deadline, self._clock)
+
+    def _written(
+        self, statement: str, values: Sequence[object]
+    ) -> tuple[list[tuple[Any, ...]], int]:
+        cursor = self._opened().execute(statement, values)
+        # To its end, for only then is it committed.
+        return cursor.fetchall(), cursor.rowcount
+
+    def patiently(self, work: Callable[[], T], deadline: float) -> T:
+        """Do a read or a single statement, again and again while others lock the file."""
+        pause = 0.0001
+        while True:
+            try:
+                return work()
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or self._clock.now() >= deadline:
+                    raise translated(error, self.path) from error
+                # Transactions here take some 20 µs, so the first waits are short; SQLite's
+                # own busy handler would begin with a millisecond.
+                time.sleep(pause)
+                pause = min(pause * 2, 0.005)
+            except sqlite3.Error as error:
+                raise translated(error, self.path) from error
+
+    def _transact(self, work: Callable[[], T], deadline: float) -> T:
+        try:
+            self.patiently(self._begin, deadline)
+            answer = self._committed(work)
+        finally:
+            self._end_transaction()
+        return answer
+
+    def _begin(self) -> None:
+        self.execute("BEGIN IMMEDIATE")
+
+    def _committed(self, work: Callable[[], T]) -> T:
+        try:
+            answer = work()
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        try:
+            self.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise OutcomeUnknown(
+                f"{self.path}: the commit failed, and may count or not: {error}"
+            ) from error
+        return answer
+
+    def _end_transaction(self) -> None:
+        sqlite = self._sqlite
+        if sqlite is None or not sqlite.in_transaction:
+            return
+        try:
+            sqlite.execute("ROLLBACK")
+        except sqlite3.Error:
+            # Closing rolls back in any case, and the first error is the one to tell. Only the
+            # connection: we are alive, and must not look dead to those who wait for us.
+            self._disconnect()
+        except BaseException:
+            self._end_transaction()
+            raise
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._sqlite is None:
+            raise BackendUnavailable(f"{self.path} is not open")
+        return self._sqlite
+
+    # -- opening and closing -----------------------------------------------------------
+
+    def open(self, deadline: float, *, client: str = "") -> Presence:
+        """Be ready for a call, open and announced, and return who is alive around the file."""
+        if self.is_inside:
+            raise BackendUnavailable(
+                f"{self.path}: a signal handler or a finalizer asks in the middle of a "
+                "transaction of the same thread; ask again outside of it"
+            )
+        sqlite, presence = self._sqlite, self.presence
+        if (
+            sqlite is None
+            or sqlite.in_transaction
+            or (client and not presence.is_announced(client))
+        ):
+            self.is_inside = True
+            try:
+                self._end_transaction()
+                self._make_ready(client, deadline)
+            finally:
+                self.is_inside = False
+        return presence
+
+    def _make_ready(self, client: str, deadline: float) -> None:
+        try:
+            if self._sqlite is None:
+                check_path(self.path, create_directory=self._create_directory)
+                self._connect(deadline)
+            self.presence.announce(client)
+        except BaseException as error:
+            if not self.presence.is_here:
+                self.close()
+            if isinstance(error, sqlite3.Error):
+                raise translated(error, self.path) from error
+            if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+                raise BackendUnavailable(f"{self.path}: {error.strerror}") from error
+            if isinstance(error, OSError) and not isinstance(error, LockError):
+                raise ConfigurationError(
+                    f"{self.path}: {error.strerror or error}; choose a path that this user "
+                    "may write (sqlite:///…)"
+                ) from error
+            raise
+
+    def _connect(self, deadline: float) -> None:
+        try:
+            self._sqlite = sqlite3.connect(
+                self.path, timeout=0, isolation_level=None, check_same_thread=False
+            )
+            # Before anything is made beside it: it may be somebody else's file.
+            self.patiently(lambda: identify(self), deadline)
+            is_alone = self.presence.come()
+            self.patiently(lambda: self.execute("PRAGMA journal_mode = WAL"), deadline)
+            self.execute(f"PRAGMA synchronous = {self._synchronous}")
+            self._shift = self.transact(
+                lambda: adopt(self, clock=self._clock, is_alone=is_alone), deadline
+            )
+            self.presence.share()
+        except BaseException:
+            self._disconnect()
+            raise
+
+    def close(self) -> None:
+        """Close the file and be gone; it opens again when it is used."""
+        self._disconnect()
+        self.presence.leave()
+
+    def _disconnect(self) -> None:
+        sqlite, self._sqlite = self._sqlite, None
+        if sqlite is not None:
+            sqlite.close()
+
+    def after_fork_in_child(self) -> None:
+        """Let go of what the parent uses.
+
+        SQLite counts its file locks per process. Left open, the copy would make the child
+        believe that it has the locks which only the parent has: the parent, closing as if
+        it were the last, deletes the write-ahead log under the child. Between two calls
+        (see Turn.pause) closing the copy frees nothing of the parent's.
+        """
+        self.is_inside = False
+        self._gate = gate_of(self.path)
+        self._disconnect()
+        self.presence.let_go()

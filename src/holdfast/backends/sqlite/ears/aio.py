@@ -1,0 +1,57 @@
+"""The ear of the asyncio flavour: while anybody waits, the loop reads the bell for all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from holdfast.runtime.aio import Event, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.backends.sqlite.doorbell import Doorbell
+    from holdfast.runtime.clock import Clock
+
+
+class Ear:
+    """Tells which claims were rung for."""
+
+    def __init__(self, bell: Doorbell, hear: Callable[[str], None], *, clock: Clock) -> None:
+        self._bell = bell
+        self._hear = hear
+        self._clock = clock
+        self._attending = 0
+        self._polled = -1
+
+    async def attend(self, event: Event, *, deadline: float) -> None:
+        """Return when the event is set or the deadline has passed."""
+        loop = asyncio.get_running_loop()
+        self._attending += 1
+        if self._polled < 0 and (number := self._bell.fileno()) >= 0:
+            loop.add_reader(number, self._read)
+            self._polled = number
+        try:
+            await wait_for(event, deadline=deadline, clock=self._clock)
+        finally:
+            self._attending -= 1
+            if not self._attending:
+                self.close()
+
+    def _read(self) -> None:
+        for claim_id in self._bell.heard():
+            self._hear(claim_id)
+
+    def nudge(self) -> None:
+        """Do nothing: whoever waits sees by itself that its event is set."""
+
+    def close(self) -> None:
+        """Hear no more, before the bell is closed."""
+        number, self._polled = self._polled, -1
+        if number >= 0:
+            asyncio.get_running_loop().remove_reader(number)
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: the loop of the parent is not ours."""
+        self._attending = 0
+        self._polled = -1

@@ -1,0 +1,1 @@
+"""The verbs on ZooKeeper: the source of both flavours."""

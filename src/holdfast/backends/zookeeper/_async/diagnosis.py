@@ -1,0 +1,44 @@
+"""Asks an ensemble about itself; what the answers mean is decided in `ensemble.condition`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kazoo.exceptions import KazooException
+
+from holdfast.backends.zookeeper import refusals, requests, words
+from holdfast.backends.zookeeper.condition import Facts, findings
+from holdfast.runtime import aio as runtime
+
+if TYPE_CHECKING:
+    from holdfast.backends.zookeeper._async.session import AsyncSession
+    from holdfast.backends.zookeeper.address import Address
+    from holdfast.model import Finding
+
+SLOWEST = 1.0
+"""A member that has not answered a word by then is called silent."""
+
+
+async def diagnosed(
+    session: AsyncSession, address: Address, *, seconds: float, deadline: float
+) -> list[Finding]:
+    """Return what the ensemble can promise; what may not be read is a note, and no error."""
+    [answer] = await session.link.ask(requests.GetACL(address.root), deadline=deadline)
+    acl = None if isinstance(answer, KazooException) else answer[0]
+    if refusals.is_missing(answer):
+        acl = address.acl
+    # The members are asked beside the session, and on a thread: it is rare, and blocks.
+    worker = runtime.Worker("holdfast-doctor")
+    try:
+        members = await worker.run(words.ask_all, address.options, seconds=min(seconds, SLOWEST))
+    finally:
+        await worker.stop()
+    facts = Facts(
+        where=address.where,
+        root=address.root,
+        members=members,
+        asked=session.asked,
+        granted=session.ttl,
+        acl=acl,
+    )
+    return findings(facts)

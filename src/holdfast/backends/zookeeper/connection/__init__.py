@@ -1,0 +1,1 @@
+"""The connection: a hand-written pair, for tasks and for threads."""

@@ -1,0 +1,59 @@
+"""What a client knows of the names' nodes, and a line as one list of children told it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from holdfast.backends.zookeeper import line as lines
+from holdfast.backends.zookeeper.nodes import component
+
+if TYPE_CHECKING:
+    from holdfast.backends.zookeeper.address import Address
+    from holdfast.backends.zookeeper.nodes import Node
+
+DOORS = 10_000
+"""Of so many names it is remembered that their nodes are there."""
+
+
+class Door:
+    """What is known of a name's node.
+
+    `known` is its capacity and the change that wrote it; one value, since threads share it.
+    """
+
+    __slots__ = ("known", "path", "was_held")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.known: tuple[int, int] | None = None
+        self.was_held = False
+
+
+class Listing:
+    """The line at a door, as one list of children told it."""
+
+    __slots__ = ("capacity", "inside", "line")
+
+    def __init__(self, line: list[Node], capacity: int) -> None:
+        self.line = line
+        self.capacity = capacity
+        self.inside = lines.admitted(line, capacity=capacity)
+
+
+class Doors:
+    """The names' nodes that this client has met, the last used ones; shared by its sessions."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._doors: OrderedDict[str, Door] = OrderedDict()
+
+    def of(self, name: str) -> Door:
+        """Return the door of a name."""
+        door = self._doors.get(name)
+        if door is None:
+            door = Door(f"{self.address.root}/{component(name)}")
+            self._doors[name] = door
+            if len(self._doors) > DOORS:
+                self._doors.popitem(last=False)
+        return door

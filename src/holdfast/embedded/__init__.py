@@ -1,1 +1,0 @@
-"""Stores inside the process or the machine: blocking code that serves both flavours."""

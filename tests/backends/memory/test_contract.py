@@ -1,0 +1,33 @@
+"""The contract on the memory store."""
+
+from __future__ import annotations
+
+from holdfast import AsyncBackend, Backend
+from holdfast.backends.memory._async.backend import AsyncMemoryBackend
+from holdfast.backends.memory._sync.backend import MemoryBackend
+from holdfast.backends.memory.store import MemoryStore
+from holdfast.runtime.clock import Clock
+from holdfast.testing import AsyncBackendContract, BackendContract
+
+
+class TestAsync(AsyncBackendContract):
+    """On virtual time: the store's clock is the client's."""
+
+    capabilities = AsyncMemoryBackend.capabilities
+    virtual_time = True
+
+    def set_up(self) -> None:
+        self.store = MemoryStore(self.clock)
+
+    def make_backend(self, clock: Clock) -> AsyncBackend:
+        return AsyncMemoryBackend(clock=clock, store=self.store)
+
+
+class TestSync(BackendContract):
+    capabilities = MemoryBackend.capabilities
+
+    def set_up(self) -> None:
+        self.store = MemoryStore(self.clock)
+
+    def make_backend(self, clock: Clock) -> Backend:
+        return MemoryBackend(clock=clock, store=self.store)

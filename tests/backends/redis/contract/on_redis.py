@@ -1,0 +1,59 @@
+"""The contract on Redis, wherever it is: a registration says which servers, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+from holdfast import AsyncBackend, Backend
+from holdfast.backends.redis._async.backend import AsyncRedisBackend
+from holdfast.backends.redis._sync.backend import RedisBackend
+from holdfast.runtime.clock import Clock
+from holdfast.testing import AsyncBackendContract, BackendContract
+
+
+class Servers(Protocol):
+    """One server or several, as the tests' servers are all described."""
+
+    url: str
+    client_options: dict[str, str]
+
+
+class OnRedis:
+    """Opens backends on servers that all tests share, each in a namespace of its own."""
+
+    servers: ClassVar[Callable[[], Servers]]
+    laws: ClassVar[tuple[int, ...]] = ()
+    """Which of them to try; none means all. For servers that differ from others in one way."""
+    ttl = 0.3
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        for name in dir(cls):
+            if cls.laws and name.startswith("test_") and int(name[9:11]) not in cls.laws:
+                setattr(cls, name, None)
+
+    def set_up(self) -> None:
+        servers = type(self).servers()
+        namespace = os.urandom(8).hex()
+        where = {"url": servers.url, "location": servers.url, "namespace": namespace}
+        self.arguments: dict[str, Any] = {**where, **servers.client_options}
+
+
+class AsyncContractOnRedis(OnRedis, AsyncBackendContract):
+    """Subclass it with `servers`."""
+
+    capabilities = AsyncRedisBackend.capabilities
+
+    def make_backend(self, clock: Clock) -> AsyncBackend:
+        return AsyncRedisBackend(clock=clock, **self.arguments)
+
+
+class ContractOnRedis(OnRedis, BackendContract):
+    """Subclass it with `servers`."""
+
+    capabilities = RedisBackend.capabilities
+
+    def make_backend(self, clock: Clock) -> Backend:
+        return RedisBackend(clock=clock, **self.arguments)

@@ -1,0 +1,136 @@
+"""What the smallest ACL needs besides: on a cluster, for a durability, for another database."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from servers.redis import ValkeyServer
+from servers.redis_topologies import calls, shared_cluster, slot_of
+
+from holdfast import ConfigurationError
+from holdfast.backends.redis import permissions
+
+PAGE = Path(__file__).parents[4] / "docs" / "backends" / "redis.md"
+NAMESPACE = "closed"
+ON_CLUSTER = permissions.commands(is_cluster=True, durability="replica")
+SMALLEST = permissions.smallest(NAMESPACE, ON_CLUSTER).split()
+LOGIN = {"username": "clerk", "password": "pw", "namespace": NAMESPACE}
+
+
+def _rule(command: str) -> str:
+    return command.lower().replace(" ", "|")
+
+
+@pytest.fixture
+def cluster():
+    found = shared_cluster()
+    found.heal()
+    return found
+
+
+@pytest.fixture
+def clerk(cluster):
+    """Give the user of all nodes its rules."""
+
+    def rules(*changes: str) -> None:
+        for one in cluster.servers:
+            cluster.ask(one, "ACL", "SETUSER", "clerk", "reset", "on", ">pw", *changes)
+
+    return rules
+
+
+@pytest.mark.parametrize("rules", [permissions.CLUSTER, ("WAIT",), ("WAITAOF",)])
+def test_they_are_on_the_page(rules):
+    assert f"`{permissions.rules(rules)}`" in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_sentinels_rules_are_on_the_page():
+    assert permissions.SENTINEL in PAGE.read_text(encoding="utf-8")
+
+
+def test_everything_works_on_a_cluster(flavour, clerk, cluster, eventually):
+    """Every verb, a waiter that is pushed awake, and a slot that moves while its lock is held."""
+    clerk(*SMALLEST)
+    options = {**LOGIN, "durability": "replica", "ttl": 3.0}
+    locks, other = (flavour.locks(cluster.url, **options) for _ in range(2))
+    source, target, _ = cluster.masters()
+    name = cluster.name_on(source, "door", namespace=NAMESPACE)
+
+    lock = locks.lock(name)
+    lease = lock.acquire()
+    asked = calls(target, "asking")
+    with cluster.moving(slot_of(name, namespace=NAMESPACE), source, target) as move:
+        move()
+        fresh = flavour.start(other.lock(name).acquire, timeout=10)
+        eventually(lambda: calls(target, "asking") > asked)
+    eventually(lambda: locks.inspect(name).line)
+    lease.renew()
+    lease.release()
+    following = fresh.result(10)
+
+    assert [one.token for one in locks.break_(name)] == [following.token]
+    assert [one.name for one in locks.survey()] == []
+    levels = {one.subject: one.level for one in locks.diagnose()}
+    assert levels["permissions"] == "ok"
+    assert levels["durability"] == "ok"
+
+
+@pytest.mark.parametrize("command", [*permissions.CLUSTER, "WAIT"])
+def test_what_is_missing_on_a_cluster_is_named(flavour, clerk, cluster, command):
+    clerk(*SMALLEST, f"-{_rule(command)}")
+    locks = flavour.locks(cluster.url, durability="replica", **LOGIN)
+
+    assert re.search(rf"\b{command.replace(' ', '.')}\b", _said(locks))
+
+
+def _said(locks) -> str:
+    """Return what the doctor says of permissions; without the map it cannot begin."""
+    try:
+        [found] = [one for one in locks.diagnose() if one.subject == "permissions"]
+    except ConfigurationError as error:
+        return str(error)
+    assert found.level == "error"
+    return found.message
+
+
+def test_who_may_not_ask_for_the_proof_gets_no_lock(flavour, clerk, cluster):
+    """It is refused, and not granted unproven."""
+    clerk(*SMALLEST, "-wait")
+    locks = flavour.locks(cluster.url, durability="replica", **LOGIN)
+
+    with pytest.raises(ConfigurationError, match=r"needs \+wait"):
+        locks.lock("door").acquire(timeout=1)
+
+
+@pytest.fixture
+def valkey():
+    with ValkeyServer("--appendonly", "yes", "--appendfsync", "always") as one:
+        yield one
+
+
+def test_fsync_needs_waitaof(flavour, valkey):
+    rules = permissions.smallest(NAMESPACE, permissions.commands(durability="fsync")).split()
+    with valkey.client() as admin:
+        admin.execute_command("ACL", "SETUSER", "clerk", "reset", "on", ">pw", *rules)
+        locks = flavour.locks(valkey.url, durability="fsync", **LOGIN)
+        locks.lock("door").acquire(timeout=1).release()
+        levels = {one.subject: one.level for one in locks.diagnose()}
+        assert (levels["permissions"], levels["durability"]) == ("ok", "ok")
+
+        admin.execute_command("ACL", "SETUSER", "clerk", "-waitaof")
+        assert "WAITAOF" in _said(locks)
+        with pytest.raises(ConfigurationError, match=r"needs \+waitaof"):
+            locks.lock("door").acquire(timeout=1)
+
+
+def test_another_database_needs_select(flavour, server, admin):
+    rules = permissions.smallest(NAMESPACE).split()
+    admin.execute_command("ACL", "SETUSER", "clerk", "reset", "on", ">pw", *rules, "+select")
+    flavour.locks(f"{server.url}/3", **LOGIN).lock("door").acquire(timeout=1).release()
+
+    admin.execute_command("ACL", "SETUSER", "clerk", "-select")
+
+    with pytest.raises(ConfigurationError, match=r"needs \+select"):
+        flavour.locks(f"{server.url}/3", **LOGIN).lock("door").acquire(timeout=1)

@@ -1,0 +1,205 @@
+"""What listens for those who wait: it outlives every error, or is begun again by them."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import pytest
+from both_flavours import Flavour
+from redis.credentials import CredentialProvider
+from servers.redis import RedisServer
+
+from holdfast.core.door import WINDOW
+
+SOON = 1.5
+"""Sooner than the next heartbeat, which would make up for a ring that was missed."""
+
+
+class Provider(CredentialProvider):
+    """Gives a password, while the service behind it is up."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.failures = 0
+
+    def get_credentials(self) -> tuple[str, str]:
+        if self.error is not None:
+            self.failures += 1
+            raise self.error
+        return "default", "secret"
+
+    async def get_credentials_async(self) -> tuple[str, str]:
+        return self.get_credentials()
+
+
+def inbox_of(locks):
+    return getattr(locks, "_inner", locks)._client.backend._inbox
+
+
+def cut_off_inboxes(server) -> None:
+    with server.client() as client:
+        assert client.client_kill_filter(_type="pubsub", skipme=True) > 0
+
+
+def until_it_listens(server, locks, eventually) -> None:
+    with server.client() as client:
+        eventually(lambda: client.pubsub_channels("holdfast:inbox:*"))
+    eventually(lambda: inbox_of(locks)._ear is not None)
+
+
+@pytest.fixture
+def closed_server():
+    with RedisServer(password="secret") as one:
+        yield one
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError, OSError])
+def test_waiters_outlive_a_provider_of_passwords_that_fails_for_a_moment(
+    flavour, closed_server, eventually, kind
+):
+    """The connection was lost, the service of passwords is down; then it is up again."""
+    provider = Provider()
+    holders = flavour.locks(closed_server.url, password="secret")
+    lease = holders.lock("door").acquire()
+    locks = flavour.locks(closed_server.url, credential_provider=provider)
+    waiter = flavour.start(locks.lock("door").acquire, timeout=30)
+    until_it_listens(closed_server, locks, eventually)
+
+    provider.error = kind("the service is down")
+    cut_off_inboxes(closed_server)
+    eventually(lambda: provider.failures > 1)
+    provider.error = None
+    lease.release()
+
+    assert waiter.result(10).token > lease.token
+
+
+def test_waiters_outlive_a_table_of_descriptors_that_was_full(server, eventually, monkeypatch):
+    """An ear needs more of them than a connection; when there are some again, it is opened."""
+    flavour = Flavour("sync")
+    holders, locks = flavour.locks(server.url), flavour.locks(server.url)
+    lease = holders.lock("door").acquire()
+    refused: list[bool] = []
+
+    def refuse(*_: object) -> None:
+        refused.append(True)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as full:
+        full.setattr(socket, "socketpair", refuse)
+        waiter = flavour.start(locks.lock("door").acquire, timeout=30)
+        eventually(lambda: len(refused) > 1)
+    until_it_listens(server, locks, eventually)
+    lease.release()
+
+    assert waiter.result(SOON).token > lease.token
+    flavour.close()
+
+
+def test_waiters_begin_a_background_that_was_cancelled_with_all_else(server, eventually):
+    """A program that cancels every task of its loop, and goes on."""
+    flavour = Flavour("async")
+    holders, locks = flavour.locks(server.url), flavour.locks(server.url)
+    lease = holders.lock("door").acquire()
+    waiter = flavour.start(locks.lock("door").acquire, timeout=30)
+    until_it_listens(server, locks, eventually)
+    inbox = inbox_of(locks)
+    before = inbox._listening
+
+    flavour.call(before.task._task.cancel)
+    eventually(lambda: inbox._listening not in (None, before) and inbox._ear is not None)
+    lease.release()
+
+    assert waiter.result(SOON).token > lease.token
+    flavour.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_waiters_begin_a_background_whose_thread_was_ended(server, eventually, monkeypatch):
+    """By an exit that was raised in it: no Exception, so it ends."""
+    flavour = Flavour("sync")
+    holders, locks = flavour.locks(server.url), flavour.locks(server.url)
+    lease = holders.lock("door").acquire()
+    waiter = flavour.start(locks.lock("door").acquire, timeout=30)
+    until_it_listens(server, locks, eventually)
+    inbox = inbox_of(locks)
+    before = inbox._listening
+
+    def leave(**_: object) -> bool:
+        raise SystemExit
+
+    monkeypatch.setattr(inbox._ear, "listen", leave)
+    inbox._ear.kick()
+    eventually(lambda: inbox._listening not in (None, before) and inbox._ear is not None)
+    lease.release()
+
+    assert waiter.result(SOON).token > lease.token
+    flavour.close()
+
+
+def test_waiters_ask_by_themselves_where_no_thread_is_to_be_had(server, eventually, monkeypatch):
+    """The process has as many threads as it may; the lock is handed over all the same."""
+    flavour = Flavour("sync")
+    holders, locks = flavour.locks(server.url), flavour.locks(server.url)
+    lease = holders.lock("door").acquire()
+    refused: list[bool] = []
+
+    def refuse(*_: object, **__: object) -> None:
+        refused.append(True)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("holdfast.backends.redis._sync.inbox.runtime.spawn", refuse)
+    waiter = flavour.start(locks.lock("door", renew=False).acquire, timeout=30)
+    eventually(lambda: refused)
+    monkeypatch.undo()
+    lease.release()
+
+    assert waiter.result(10).token > lease.token
+    flavour.close()
+
+
+def test_an_inbox_is_named_only_once_it_hears(flavour, server, eventually):
+    """What is rung before that would be rung for nobody."""
+    holders, locks = flavour.locks(server.url), flavour.locks(server.url)
+    lease = holders.lock("door").acquire()
+    inbox = inbox_of(locks)
+    opened: list[tuple[bytes, str]] = []
+    subscribe = inbox._wire.subscribe
+
+    def watched(channel: bytes, hear: object, *, deadline: float) -> object:
+        opened.append((channel, inbox.name))
+        return subscribe(channel, hear, deadline=deadline)
+
+    inbox._wire.subscribe = watched
+    waiter = flavour.start(locks.lock("door").acquire, timeout=30)
+    until_it_listens(server, locks, eventually)
+    cut_off_inboxes(server)
+    eventually(lambda: len(opened) > 1)
+    lease.release()
+    waiter.result(10)
+
+    assert all(not channel.endswith(name.encode()) for channel, name in opened)
+    assert opened[-1][0].endswith(inbox.name.encode())
+
+
+def test_waiting_processes_killed_together_cost_one_window(flavour, server, puppet, eventually):
+    """Law 10: not one each, although each is a client of its own."""
+    count = 6
+    locks = flavour.locks(server.url)
+    lease = locks.lock("door").acquire()
+    crowd = [puppet(flavour.name, server.url) for _ in range(count)]
+    for one in crowd:
+        one.ask("let_many_wait", "door", 1)
+    eventually(lambda: len(locks.inspect("door").line) == count)
+    living = flavour.locks(server.url)
+    waiter = flavour.start(living.lock("door").acquire, timeout=30)
+    eventually(lambda: len(locks.inspect("door").line) == count + 1)
+    for one in crowd:
+        one.kill()
+
+    before = flavour.clock.now()
+    lease.release()
+    waiter.result(30)
+
+    assert flavour.clock.now() - before < 2 * WINDOW

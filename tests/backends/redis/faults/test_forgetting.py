@@ -1,0 +1,116 @@
+"""A server that is killed, and comes back with its data or without; one that is flushed."""
+
+from __future__ import annotations
+
+import pytest
+from both_flavours import number_waiting
+from servers.redis import RedisServer
+
+from holdfast import LeaseLost, StaleToken
+
+SLACK = 0.5
+
+
+def test_a_restart_with_its_data_costs_nothing(flavour, diary, eventually):
+    """An append-only file: the lease is renewed again, and the line stands as it stood."""
+    # always: what is written each second only may wait for the disk, and be lost when it is killed.
+    with RedisServer("--appendonly", "yes", "--appendfsync", "always") as server:
+        locks = flavour.locks(server.url, ttl=3.0, on_event=diary)
+        lock = locks.lock("door")
+        lease = lock.acquire()
+        lines = [flavour.locks(server.url, ttl=3.0).lock("door") for _ in range(2)]
+        waiters = []
+        for number, one in enumerate(lines, 1):
+            waiters.append(flavour.start(one.acquire, timeout=20))
+            eventually(lambda n=number: len(locks.inspect("door").line) == n)
+
+        server.kill()
+        server.start()
+        before = diary.count("Renewed")
+        eventually(lambda: diary.count("Renewed") > before)
+
+        lease.check()
+        assert not any(one.done() for one in waiters)
+        lease.release()
+        first = waiters[0].result(5)
+        assert not waiters[1].done()
+        first.release()
+        second = waiters[1].result(5)
+        assert lease.token < first.token < second.token
+
+
+def _restart(server: RedisServer) -> None:
+    server.kill()
+    server.start()
+
+
+def _flush(server: RedisServer) -> None:
+    with server.client() as client:
+        client.flushall()
+
+
+@pytest.mark.parametrize("forget", [_restart, _flush], ids=["restart", "FLUSHALL"])
+def test_a_server_that_forgets_costs_the_lease_and_no_token(
+    flavour, server, guarded, forget, diary
+):
+    """Two may believe to hold until the old one is told; the guard takes nothing stale."""
+    locks = flavour.locks(server.url, ttl=1.5, on_event=diary)
+    lock = locks.lock("door")
+    lease = lock.acquire()
+    guarded.write(lease.token)
+
+    forget(server)
+    successor = flavour.locks(server.url).lock("door").acquire(timeout=0)
+    guarded.write(successor.token)
+
+    assert lease.lost.wait(5)
+    assert lease.lost.reason == "taken"
+    assert diary.time_of("Lost") < lease._hold.until + SLACK
+    assert successor.token > lease.token
+    with pytest.raises(LeaseLost):
+        lease.release()
+    with pytest.raises(StaleToken):
+        guarded.write(lease.token)
+    successor.check()
+
+
+@pytest.mark.parametrize("forget", [_restart, _flush], ids=["restart", "FLUSHALL"])
+def test_those_who_wait_at_a_server_that_forgets_join_again(flavour, server, forget, eventually):
+    """Nobody waits for a line that is no more: within a heartbeat they stand in the new one."""
+    locks = flavour.locks(server.url)
+    lock = locks.lock("door", renew=False)
+    lease = lock.acquire()
+    waiting = flavour.locks(server.url).lock("door")
+    waiter = flavour.start(waiting.acquire, timeout=20)
+    eventually(lambda: locks.inspect("door").line)
+
+    forget(server)
+
+    assert waiter.result(5).token > lease.token
+
+
+def test_a_server_that_forgets_its_scripts_is_told_them_again(flavour, server, diary, eventually):
+    """SCRIPT FLUSH before every verb: nobody notices."""
+    locks = flavour.locks(server.url, on_event=diary)
+    client = server.client()
+    client.script_flush()
+    lock = locks.lock("door")
+    lease = lock.acquire()
+
+    client.script_flush()
+    lease.renew()
+    waiting = flavour.locks(server.url)
+    waiter = flavour.start(waiting.lock("door").acquire, timeout=20)
+    # Told so, and not only in line: one flush for each verb of its own, and not two.
+    eventually(lambda: number_waiting(waiting))
+    client.script_flush()
+    assert len(locks.inspect("door").holders) == 1
+    client.script_flush()
+    lease.release()
+    following = waiter.result(5)
+    client.script_flush()
+    assert [one.token for one in locks.break_("door")] == [following.token]
+
+    assert following.token > lease.token
+    assert diary.kinds() == ["Acquired", "Renewed", "Released"]
+    client.close()

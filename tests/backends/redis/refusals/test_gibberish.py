@@ -1,0 +1,87 @@
+"""A server that greets as Redis does, and then says what no Redis server says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast import LockError
+from holdfast.backends.redis.resp import packed
+
+PING = packed(b"PING")
+ECHO = packed(b"ECHO", b"1")
+CHANNEL = b"holdfast:inbox:1"
+
+GREETING = b"%2\r\n+mode\r\n+standalone\r\n+proto\r\n:3\r\n"
+GIBBERISH = {"HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n", "no number": b":four\r\n"}
+
+
+def well_until(word: bytes, gibberish: bytes) -> Callable[[bytes], bytes]:
+    """Return how such a server answers: all is well until a request with this word comes."""
+
+    def answer(data: bytes) -> bytes:
+        answers = b""
+        for command in data.split(b"*")[1:]:
+            if word in command:
+                return answers + gibberish
+            answers += GREETING if b"HELLO" in command else b"+OK\r\n"
+        return answers
+
+    return answer
+
+
+@pytest.fixture(params=GIBBERISH)
+def call(request, flavour, talker):
+    """Call something of the wire to such a server, which PING and SUBSCRIBE confuse."""
+
+    def call(verb: str, *arguments: object) -> object:
+        word = b"SUBSCRIBE" if verb == "subscribe" else b"PING"
+        url = talker(answer=well_until(word, GIBBERISH[request.param])).url
+        wire = flavour.locks(url)._client.backend._wire
+        deadline = flavour.clock.now() + 5
+        return flavour.call(getattr(wire, verb), *arguments, deadline=deadline)
+
+    return call
+
+
+def test_it_is_an_error_of_ours_for_one_who_asks(call):
+    with pytest.raises(LockError):
+        call("ask", PING)
+
+
+def test_it_is_an_error_of_ours_for_one_who_subscribes(call):
+    """Else the thread of an inbox would die by it, and all who wait would hear no more."""
+    with pytest.raises(LockError):
+        call("subscribe", CHANNEL, print)
+
+
+def test_it_is_an_error_of_ours_in_place_of_each_answer_that_is_missing(call):
+    """What was answered before counts."""
+    first, *others = call("ask_all", [ECHO, PING, ECHO])
+
+    assert first == b"OK"
+    assert [isinstance(one, LockError) for one in others] == [True, True]
+
+
+@pytest.mark.parametrize("gibberish", GIBBERISH.values(), ids=GIBBERISH)
+def test_it_is_an_error_of_ours_if_a_sentinel_says_it(refusal, talker, gibberish):
+    port = talker(answer=lambda _: gibberish).port
+
+    error = refusal(f"redis+sentinel://127.0.0.1:{port}/mymaster")
+
+    assert "a Sentinel of redis+sentinel://" in str(error) or "no Sentinel" in str(error)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"+OK\r\n", b":1\r\n", b"_\r\n", b"*1\r\n:1\r\n", b"*1\r\n*3\r\n:0\r\n:9\r\n:5\r\n"],
+    ids=repr,
+)
+def test_it_is_an_error_of_ours_if_a_node_tells_it_for_the_map_of_slots(flavour, talker, answer):
+    """Well-formed, and no map."""
+    port = talker(answer=well_until(b"CLUSTER", answer)).port
+    wire = flavour.locks(f"redis+cluster://127.0.0.1:{port}")._client.backend._wire
+
+    with pytest.raises(LockError, match="does not answer CLUSTER SLOTS as a node does"):
+        flavour.call(wire.masters, deadline=flavour.clock.now() + 5)

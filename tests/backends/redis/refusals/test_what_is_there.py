@@ -1,0 +1,122 @@
+"""What answers at the address: nothing, another protocol, TLS or none, an old server."""
+
+from __future__ import annotations
+
+import pytest
+from servers.certificates import certificates
+from servers.redis import RedisServer, free_ports, shared_server
+
+from holdfast import BackendUnavailable, ConfigurationError
+
+PASSWORD = "open-sesame-4711"
+
+
+def test_a_port_where_nothing_listens(refusal):
+    error = refusal(f"redis://:{PASSWORD}@127.0.0.1:{free_ports(1)[0]}")
+
+    assert isinstance(error, BackendUnavailable)
+    assert "start the server, or correct the host and the port" in str(error)
+
+
+def test_a_host_without_an_address(refusal):
+    error = refusal(f"redis://:{PASSWORD}@no-such-host.invalid:6379")
+
+    assert isinstance(error, BackendUnavailable)
+    assert "this host name has no address; correct it" in str(error)
+
+
+def test_a_server_that_says_nothing(refusal, talker):
+    error = refusal(f"redis://:{PASSWORD}@127.0.0.1:{talker().port}", within=0.5)
+
+    assert isinstance(error, BackendUnavailable)
+    assert "did not answer in time; is the address right" in str(error)
+    assert "rediss://" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("greeting", "answer"),
+    [
+        (b"", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"),
+        (b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", b""),
+        (b"220 mail.example.com ESMTP\r\n", b"500 unrecognised\r\n"),
+    ],
+    ids=["HTTP", "SSH", "SMTP"],
+)
+def test_a_server_of_another_kind(refusal, talker, greeting, answer):
+    error = refusal(talker(greeting=greeting, answer=lambda _: answer).url)
+
+    assert isinstance(error, ConfigurationError)
+    assert "answers, but not as a Redis server does" in str(error)
+
+
+def test_tls_to_a_server_without(refusal):
+    """Such a server waits for the end of a line that never comes."""
+    error = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{shared_server().port}", within=0.5)
+
+    assert isinstance(error, BackendUnavailable)
+    assert "does it speak TLS (if not, redis://)" in str(error)
+
+
+@pytest.fixture(scope="module")
+def tls():
+    """The port of a server that speaks TLS, and asks for no certificate."""
+    with RedisServer("--tls-auth-clients", "no", tls=certificates()) as server:
+        yield server.port
+
+
+def test_no_tls_to_a_server_that_wants_it(refusal, tls):
+    error = refusal(f"redis://:{PASSWORD}@127.0.0.1:{tls}")
+
+    assert isinstance(error, BackendUnavailable)
+    assert "does it want TLS (then rediss://)?" in str(error)
+
+
+def test_a_certificate_that_nobody_trusts(refusal, tls):
+    error = refusal(f"rediss://:{PASSWORD}@127.0.0.1:{tls}")
+
+    assert isinstance(error, ConfigurationError)
+    assert "the certificate must be trusted here" in str(error)
+
+
+HELLO = b"%3\r\n+server\r\n+redis\r\n+version\r\n+6.2.14\r\n+proto\r\n:3\r\n"
+
+
+def before_seven(data: bytes) -> bytes:
+    """Answer as Redis 6.2 does: it knows no `#!lua`."""
+    answers = b""
+    for command in data.split(b"*")[1:]:
+        if b"HELLO" in command:
+            answers += HELLO
+        elif b"EVALSHA" in command:
+            answers += b"-NOSCRIPT No matching script. Please use EVAL.\r\n"
+        elif b"LOAD" in command:
+            answers += b"-ERR Error compiling script (new function): user_script:1: "
+            answers += b"unexpected symbol near '#'\r\n"
+            return answers  # the script has stars of its own
+        else:
+            answers += b"+OK\r\n"
+    return answers
+
+
+def before_six(data: bytes) -> bytes:
+    """Answer as Redis 5 does: it knows no HELLO."""
+    del data
+    return b"-ERR unknown command `HELLO`, with args beginning with: `3`, \r\n"
+
+
+@pytest.mark.parametrize("answer", [before_seven, before_six])
+def test_a_server_that_is_too_old(refusal, talker, answer):
+    error = refusal(talker(answer=answer).url)
+
+    assert isinstance(error, ConfigurationError)
+    assert "Redis 7.0 or newer, or Valkey, is needed" in str(error)
+
+
+def test_a_server_in_protected_mode(refusal, talker):
+    """It says so before it is asked."""
+    greeting = b"-DENIED Redis is running in protected mode because protected mode is enabled\r\n"
+
+    error = refusal(talker(greeting=greeting).url)
+
+    assert isinstance(error, ConfigurationError)
+    assert "give it a password, or bind it" in str(error)

@@ -1,0 +1,99 @@
+"""Passwords and permissions: who may not is told what is missing."""
+
+from __future__ import annotations
+
+import pytest
+from servers.redis import RedisServer, shared_server
+
+from holdfast import ConfigurationError
+from holdfast.backends.redis import permissions
+
+PASSWORD = "open-sesame-4711"
+
+
+@pytest.fixture(scope="module")
+def closed():
+    """A server that asks for a password."""
+    with RedisServer("--requirepass", "another-one") as one:
+        yield one
+
+
+@pytest.fixture
+def user(request):
+    """Give a user of the shared server its rules, and return its URL."""
+    server = shared_server()
+    client = server.client()
+
+    def rules(*changes: str) -> str:
+        client.script_flush()
+        client.execute_command("ACL", "SETUSER", "clerk", "reset", "on", f">{PASSWORD}", *changes)
+        return f"redis://clerk:{PASSWORD}@127.0.0.1:{server.port}"
+
+    yield rules
+    client.execute_command("ACL", "DELUSER", "clerk")
+    client.close()
+
+
+def test_a_password_that_is_missing(refusal, closed):
+    error = refusal(closed.url)
+
+    assert isinstance(error, ConfigurationError)
+    assert "asks for a password; give one in the URL" in str(error)
+
+
+@pytest.mark.parametrize("who", ["", "clerk"])
+def test_a_password_that_is_wrong(refusal, closed, who):
+    error = refusal(f"redis://{who}:{PASSWORD}@127.0.0.1:{closed.port}")
+
+    assert isinstance(error, ConfigurationError)
+    assert "does not know this user and password" in str(error)
+
+
+def test_a_database_that_is_not_there(refusal):
+    error = refusal(f"{shared_server().url}/99")
+
+    assert isinstance(error, ConfigurationError)
+    assert "no such database" in str(error)
+
+
+SMALLEST = permissions.smallest("holdfast").split()
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("-evalsha", "may not run EVALSHA: it needs +evalsha"),
+        ("-script", "may not run SCRIPT|LOAD: it needs +script|load"),
+        ("-hmget", "may not run HMGET: it needs +hmget"),
+        ("-hset", "may not run HSET: it needs +hset"),
+        ("-time", "may not run TIME: it needs +time"),
+        ("resetkeys", "may not use our keys: it needs ~<namespace>:*, by default ~holdfast:*"),
+    ],
+)
+def test_what_a_user_may_not_is_named(refusal, user, change, named):
+    """The command, also inside a script of ours; or the pattern of the keys."""
+    error = refusal(user(*SMALLEST, change))
+
+    assert isinstance(error, ConfigurationError)
+    assert named in str(error)
+    assert "holdfast doctor" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("resetchannels", "it needs &<namespace>:inbox:*, by default &holdfast:inbox:*"),
+        ("-subscribe", "may not run SUBSCRIBE: it needs +subscribe"),
+    ],
+)
+def test_who_may_take_locks_and_not_wait_for_them_is_told_so(flavour, user, change, named):
+    """Found when it first waits."""
+    with_rights = flavour.locks(shared_server().url).lock("door")
+    lease = with_rights.acquire()
+    lock = flavour.locks(user(*SMALLEST, change)).lock("door")
+
+    with pytest.raises(ConfigurationError) as told:
+        lock.acquire(timeout=5)
+
+    assert named in str(told.value)
+    lease.release()

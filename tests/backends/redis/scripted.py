@@ -1,0 +1,134 @@
+"""The scripts on a real server, by a clock that the test sets."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from servers.redis import shared_server
+
+from holdfast.backends.redis import verbs
+from holdfast.backends.redis.connection.threads import Wire
+from holdfast.backends.redis.resp import Refusal, packed
+from holdfast.backends.redis.scripts import redis_script
+from holdfast.model import Claim, Grant, Held, Renewal
+from holdfast.runtime.clock import Clock
+
+NAME = "door{1}"
+START = 4_000_000_000
+"""Ahead of the server's own clock, which still decides when a key is thrown away."""
+
+
+class Scripted:
+    """The scripts on a real server, by a clock that the test sets."""
+
+    def __init__(self) -> None:
+        server = shared_server()
+        self.wire = Wire.from_url(server.url, options={}, clock=Clock(), where=server.url)
+        self.wire.ask(packed(b"FLUSHALL"), deadline=Clock().now() + 5)
+        self.keys = verbs.Keys("test")
+        self.now = float(START)
+        self.patience = 10**15
+        self._shas: dict[str, bytes] = {}
+
+    def close(self) -> None:
+        self.wire.close()
+
+    def ask(self, *arguments: object):
+        words = [one if isinstance(one, bytes) else str(one).encode() for one in arguments]
+        return self.wire.ask(packed(*words), deadline=Clock().now() + 5)
+
+    def run(self, verb: str, request: bytes):
+        [reply] = self.run_all(verb, [request])
+        return reply
+
+    def run_all(self, verb: str, requests: list[bytes]) -> list:
+        if verb not in self._shas:
+            self.prepare(verb)
+        us = round(self.now * 1_000_000)
+        self.ask("HSET", "now", "s", us // 1_000_000, "us", us % 1_000_000)
+        sha = redis_script(verb).sha
+        mine = [one.replace(sha, self._shas[verb]) for one in requests]
+        replies = self.wire.ask_all(mine, deadline=Clock().now() + 5)
+        refused = [one.text for one in replies if isinstance(one, Refusal)]
+        assert not refused, refused
+        return replies
+
+    def prepare(self, *names: str) -> None:
+        for verb in names:
+            # A client's silence is no matter of the door's rules, and tested by itself.
+            patient = b"PATIENCE, OVERDUE = %d, %d" % (self.patience, self.patience - 4_500_000)
+            self.patch(verb, b"PATIENCE, OVERDUE = 7000000, 2500000", patient)
+
+    def patch(self, verb: str, what: bytes, by: bytes) -> None:
+        source = redis_script(verb).source.replace(what, by)
+        source = source.replace(b"redis.call('TIME')", b"redis.call('HMGET', 'now', 's', 'us')")
+        self._shas[verb] = hashlib.sha1(source).hexdigest().encode()  # noqa: S324
+        self.ask(b"SCRIPT", b"LOAD", source)
+
+    # -- the verbs, answering as a door does ----------------------------------------------
+
+    def arrive(self, claim: Claim) -> Grant | Held | str:
+        request = verbs.acquire(self.keys.of(claim.name), claim, "inbox" if claim.queues else "")
+        reply = self.run("acquire", request)
+        if isinstance(reply, int):
+            return Grant(claim, reply, claim.ttl)
+        if reply[0] == 0:
+            return f"capacity {reply[1]}"
+        place = verbs.place(reply)
+        return Held(place.holders, place.number, place.ends_in)
+
+    def renew(self, claim: Claim) -> Renewal:
+        return verbs.RENEWALS[self.run("renew", verbs.renew(self.keys.of(claim.name), claim))]
+
+    def release(self, claim: Claim, *, tombstone: bool) -> bool:
+        request = verbs.release(self.keys.of(claim.name), claim, tombstone=tombstone)
+        return bool(self.run("release", request))
+
+    def withdraw(self, claim: Claim, *, tombstone: bool) -> None:
+        request = verbs.withdraw(self.keys.of(claim.name), claim, tombstone=tombstone)
+        self.run("withdraw", request)
+
+    def break_(self) -> list[int]:
+        reply = self.run("break", verbs.break_(self.keys.of(NAME), 0, token=None, owner=None))
+        assert reply[1] == -1
+        return sorted(one.token or 0 for one in verbs.holders(reply[2:], reply[0]))
+
+    def beat(self, client: str) -> verbs.Beat:
+        request = verbs.beat([(self.keys.of(NAME), client)], "inbox")
+        [beat] = verbs.beats(self.run("beat", request))
+        return beat
+
+    def inspect(self) -> None:
+        self.run("inspect", verbs.inspect(self.keys.of(NAME), verbs.Cursor()))
+
+    def scripts_run(self) -> int:
+        """Return how many calls of scripts the server has run."""
+        found = re.search(rb"cmdstat_evalsha:calls=(\d+)", self.ask("INFO", "commandstats"))
+        return int(found[1]) if found else 0
+
+    def worked(self) -> float:
+        """Return the seconds that the server's thread has worked; waiting is not counted."""
+        text = self.ask("INFO", "cpu")
+        return sum(map(float, re.findall(rb"used_cpu_\w+_main_thread:([\d.]+)", text)))
+
+    # -- looking behind the door ----------------------------------------------------------
+
+    def records(self) -> dict[bytes, bytes]:
+        fields = self.ask("HGETALL", self.keys.door(NAME))
+        return fields if isinstance(fields, dict) else {}
+
+    def key(self, what: str) -> bytes:
+        return self.keys.door(NAME)[: -len("door")] + what.encode()
+
+
+def claim(number: int, **options: object) -> Claim:
+    fields = {
+        "name": NAME,
+        "client": "client",
+        "owner": '{"host": "h", "pid": 1}',
+        "weight": 1,
+        "capacity": 1,
+        "ttl": 10.0,
+    }
+    return Claim(id=f"{number:032x}", **{**fields, **options})

@@ -1,0 +1,179 @@
+"""An interrupt in a sync program, at every point where Python lets one in.
+
+That is at the beginning of a function and after each call. So a profiler raises there, in the
+modules that carry a wait on Redis, at the first such point, then at the second, and so on.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Self
+
+import pytest
+from eventually import eventually
+from servers.redis import shared_server
+
+import holdfast
+from holdfast import AcquireTimeout, Lease, Locks
+
+HOME = Path(holdfast.__file__).parent
+TOUCHED = {
+    str(HOME / one)
+    for one in (
+        "backends/redis/subscription/threads.py",
+        "backends/redis/connection/threads.py",
+        "backends/redis/_sync/inbox.py",
+        "backends/redis/_sync/heartbeats.py",
+        "_sync/wakeups.py",
+    )
+}
+
+
+BRIEFLY = 0.03
+
+POINTS = 20
+"""At least so many there are; a busy machine may pass through fewer before the time is up."""
+
+
+class Interrupted(BaseException):
+    """As KeyboardInterrupt, but nobody else's."""
+
+
+class InterruptAt:
+    """Raises at one point of what this thread does in those modules."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+        self.struck = False
+
+    def __enter__(self) -> Self:
+        sys.setprofile(self._look)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+    def _look(self, frame: FrameType, event: str, _argument: object) -> None:
+        if event not in ("call", "c_return") or frame.f_code.co_filename not in TOUCHED:
+            return
+        if frame.f_code.co_name == "__del__":
+            return  # Python lets nothing out of it
+        self._left -= 1
+        if self._left == 0:
+            self.struck = True
+            raise Interrupted
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    server = shared_server()
+    with server.client() as client:
+        client.flushall()
+    return server.url
+
+
+def inbox_threads() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name == "holdfast-inbox"]
+
+
+def open_inbox(locks: Locks, name: str) -> None:
+    def is_open() -> bool:
+        with pytest.raises(AcquireTimeout):
+            locks.lock(name).acquire(timeout=2 * BRIEFLY)
+        return locks._client.backend._inbox._ear is not None
+
+    eventually(is_open)
+
+
+def close_in_time(one: Locks) -> None:
+    closing = threading.Thread(target=one.close, daemon=True)
+    closing.start()
+    closing.join(10)
+    assert not closing.is_alive(), "close() does not return"
+
+
+def is_woken(locks: Locks, url: str) -> bool:
+    """Whether a release wakes who waits through this client."""
+    with Locks(url) as others:
+        lease = others.lock("another").acquire()
+        got: list[Lease] = []
+        waiting = threading.Thread(target=lambda: got.append(locks.lock("another").acquire()))
+        waiting.start()
+        eventually(lambda: others.inspect("another").line)
+        lease.release()
+        waiting.join(10)
+        return bool(got)
+
+
+def test_an_interrupted_wait_leaves_the_inbox_as_it_was(url):
+    """The next one is woken by its message, and the client can be closed."""
+    holders, locks = Locks(url), Locks(url)
+    points = 0
+
+    with holders, holders.lock("door"):
+        open_inbox(locks, "door")
+        inbox = locks._client.backend._inbox
+        was_struck = True
+        while was_struck:
+            points += 1
+            interrupt = InterruptAt(points)
+            try:
+                with interrupt:
+                    locks.lock("door").acquire(timeout=BRIEFLY)
+            except (Interrupted, AcquireTimeout):
+                was_struck = interrupt.struck
+            eventually(lambda: inbox._ear is not None)
+            assert inbox._ear._reader is not threading.current_thread()
+            assert threading.current_thread() not in inbox._ear._attending
+            assert len(inbox_threads()) <= 2  # one that is broken may still be leaving
+
+    assert is_woken(locks, url)
+    close_in_time(locks)
+    eventually(lambda: not inbox_threads())
+    assert points > POINTS
+
+
+def test_an_interrupted_close_leaves_no_thread_and_can_be_repeated(url):
+    """Wherever it is struck."""
+    with Locks(url) as holders, holders.lock("door"):
+        points, was_struck = 0, True
+        while was_struck:
+            points += 1
+            locks = Locks(url)
+            open_inbox(locks, "door")
+            backend = locks._client.backend
+            interrupt = InterruptAt(points)
+            try:
+                with interrupt:
+                    locks.close()
+            except Interrupted:
+                locks.close()
+            was_struck = interrupt.struck
+            eventually(lambda: not inbox_threads())
+            assert backend._wire._idle == []
+
+    assert points > 5
+
+
+def test_an_interrupted_beginning_leaves_one_background(url):
+    """Also where the thread was begun, and whoever began it never heard of it."""
+    with Locks(url) as holders, holders.lock("door"):
+        points, was_struck = 0, True
+        while was_struck:
+            points += 1
+            locks = Locks(url)
+            interrupt = InterruptAt(points)
+            try:
+                with interrupt:
+                    locks.lock("door").acquire(timeout=BRIEFLY)
+            except (Interrupted, AcquireTimeout):
+                was_struck = interrupt.struck
+            open_inbox(locks, "door")
+            close_in_time(locks)
+            eventually(lambda: not inbox_threads())
+
+    assert points > POINTS

@@ -1,0 +1,180 @@
+"""A cluster that loses nodes which go on running: cut off from their peers, or removed.
+
+Both answer whoever still asks them. Both flavours find the others, and nothing is lost that
+those know.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from servers.redis import ClusterNode
+from servers.redis_topologies import slot_of, until
+
+from holdfast import LockError
+from holdfast.model import Renewal
+
+
+@pytest.fixture(params=["cut off", "removed"])
+def gone(request, divided):
+    """Give the master that is about to go, and how; its replica takes its place."""
+    [master] = divided.with_replicas()
+    go = divided.cut_off if request.param == "cut off" else divided.remove
+    return master, lambda: go(master)
+
+
+def moved(cluster, node) -> int:
+    """Return how often the node had to say that a slot is another's."""
+    with node.client() as client:
+        return client.info("errorstats").get("errorstat_MOVED", {"count": 0})["count"]
+
+
+def test_leases_that_the_new_master_knows_survive(divided, drivers, gone, namespace):
+    """Clients that were running go on there, within one request."""
+    master, go = gone
+    names = [divided.name_on(master, one, namespace=namespace) for one in ("sync", "asyncio")]
+    clients = drivers(divided.url, ttl=12.0)
+    leases = [one.acquire(name) for one, name in zip(clients, names, strict=True)]
+
+    go()
+    for one, lease in zip(clients, leases, strict=True):
+        one.call(lease.renew)
+
+    for one, lease in zip(clients, leases, strict=True):
+        assert lease.is_trusted
+        assert one.survey(lease.name) == [lease.name]
+        one.release(lease)
+        assert one.acquire(lease.name).token > lease.token
+
+
+def test_a_subscription_leaves_a_node_that_hears_the_others_no_more(
+    divided, drivers, gone, namespace
+):
+    """Else hand-overs would wait for heartbeats from then on."""
+    master, go = gone
+    others = [one for one in divided.servers if one is not master]
+
+    def inboxes(servers) -> int:
+        pattern = f"{namespace}:inbox:*"
+        return sum(len(divided.ask(one, "PUBSUB", "CHANNELS", pattern)) for one in servers)
+
+    healthy = next(one for one in divided.masters() if one is not master)
+    holders, waiting = drivers(divided.url), []
+    leases = [
+        one.acquire(divided.name_on(healthy, one.flavour, namespace=namespace)) for one in holders
+    ]
+    # Which node a client listens at is left to chance, so as many are asked as it takes.
+    for flavour, lease in enumerate(leases):
+        wanted = inboxes([master]) + 1
+        while inboxes([master]) < wanted:
+            known = inboxes(divided.servers)
+            waiter = drivers(divided.url)[flavour]
+            waiting.append((waiter, waiter.begin_acquire(lease.name)))
+            until(lambda k=known: inboxes(divided.servers) > k, what="an inbox")
+
+    go()
+
+    until(lambda: inboxes(others) == len(waiting), what="all listen elsewhere")
+    for one, lease in zip(holders, leases, strict=True):
+        one.release(lease)
+    for waiter, future in waiting:
+        waiter.release(future.result(20))
+
+
+def test_a_removed_node_as_the_first_seed_misleads_nobody(cluster, drivers, namespace):
+    """It knows of no slot; the others do."""
+    with ClusterNode() as removed:
+        url = f"redis+cluster://127.0.0.1:{removed.port}," + cluster.url.partition("//")[2]
+        for one in drivers(url):
+            lease = one.acquire(one.flavour)
+
+            assert one.survey() == [one.flavour]
+            findings = one.call(one.locks.diagnose)
+            assert any(found.message.startswith("all 3 masters") for found in findings)
+            one.release(lease)
+
+
+def test_nodes_that_know_of_no_slot_are_named_as_what_they_are(drivers):
+    """Neither an empty answer nor a wait."""
+    with ClusterNode() as removed:
+        for one in drivers(f"redis+cluster://127.0.0.1:{removed.port}", request_timeout=0.5):
+            with pytest.raises(LockError, match="was it removed from the cluster"):
+                one.acquire("door")
+            with pytest.raises(LockError, match="was it removed from the cluster"):
+                one.survey()
+            with pytest.raises(LockError, match="was it removed from the cluster"):
+                one.call(one.locks.diagnose)
+
+
+def test_a_slot_that_has_moved_is_learned_from_the_first_request(cluster, drivers, namespace):
+    """Each request after it goes straight to the new node."""
+    slot = slot_of("door", namespace=namespace)
+    source = cluster.owner_of(slot)
+    target = next(one for one in cluster.masters() if one is not source)
+    clients = drivers(cluster.url)
+    for one in clients:
+        one.release(one.acquire("door"))
+    with cluster.moving(slot, source, target):
+        pass
+
+    for one in clients:
+        before = moved(cluster, source)
+        for _ in range(10):
+            one.release(one.acquire("door"))
+        assert moved(cluster, source) - before == 1
+
+
+@pytest.fixture
+def no_failover(cluster):
+    """Let nobody be replaced meanwhile."""
+    for one in cluster.servers:
+        cluster.ask(one, "CONFIG", "SET", "cluster-node-timeout", "60000")
+    yield
+    for one in cluster.servers:
+        cluster.ask(one, "CONFIG", "SET", "cluster-node-timeout", "500")
+
+
+@pytest.mark.usefixtures("no_failover")
+def test_releases_that_one_node_does_not_answer_delay_no_other_node(cluster, drivers, namespace):
+    """What is told again and again in the background is told to each node by itself."""
+    silent, back, _ = cluster.masters()
+    [onlooker, _], clients = drivers(cluster.url), drivers(cluster.url, request_timeout=1.0)
+    for one in clients:
+        names = [
+            cluster.name_on(silent, f"{one.flavour} {i}", namespace=namespace) for i in range(10)
+        ]
+        stuck = [one.acquire(name, ttl=60.0) for name in names]
+        last = one.acquire(cluster.name_on(back, one.flavour, namespace=namespace), ttl=60.0)
+        silent.pause()
+        back.pause()
+        try:
+            for future in [one.begin(lease.release) for lease in (*stuck, last)]:
+                with pytest.raises(LockError):
+                    future.result(20)
+            back.resume()
+            until(
+                lambda n=last.name: not onlooker.call(onlooker.locks.inspect, n).holders,
+                within=6.0,
+                what="the name at the node that is back is free",
+            )
+        finally:
+            silent.resume()
+            back.resume()
+
+
+def test_without_a_thread_to_be_had_the_nodes_are_asked_one_by_one(cluster, drivers, monkeypatch):
+    """Leases on three nodes are renewed together; a process may be out of threads just then."""
+    [one, _] = drivers(cluster.url)
+    names = [cluster.name_on(node, "door", namespace=one.namespace) for node in cluster.masters()]
+    grants = [one.acquire(name)._hold.grant for name in names]
+    renew, deadline = one.locks._client.backend.renew, one.locks._client.request_deadline()
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("holdfast.backends.redis.side_by_side.threading.Thread.start", refuse)
+        outcomes = renew(grants, deadline=deadline)
+
+    assert outcomes == [Renewal.RENEWED] * 3

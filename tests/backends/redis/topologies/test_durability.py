@@ -1,0 +1,68 @@
+"""`durability="replica"`: a lock counts only when a replica has it."""
+
+from __future__ import annotations
+
+import pytest
+from servers.redis_topologies import until
+
+from holdfast import BackendUnavailable, ConfigurationError, LeaseLost, Locks
+
+
+@pytest.fixture(params=["own_sentinels", "cluster"])
+def servers(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_a_lock_that_no_replica_confirms_is_given_back(servers, drivers):
+    """The lock would be lost with the master: the caller is told, and nothing is left behind."""
+    options = {"durability": "replica", "ttl": 0.9, "request_timeout": 0.5}
+    before, after = drivers(servers.url, **options), drivers(servers.url)
+    for one in (*before, *after):
+        one.release(one.acquire("anything"))
+    leases = [one.acquire(f"held {one.flavour}") for one in before]
+    replicas = servers.cut_off_replicas()
+
+    try:
+        for one, lease in zip(before, leases, strict=True):
+            with pytest.raises(BackendUnavailable):
+                one.acquire(f"door {one.flavour}", timeout=3)
+            # Renewals that no replica confirmed extend nothing.
+            assert one.is_lost(lease, within=2.0)
+            with pytest.raises(LeaseLost):
+                lease.check()
+        for one in after:
+            assert one.survey("door") == []
+    finally:
+        for replica in replicas:
+            replica.resume()
+
+
+def test_a_lock_that_a_replica_confirms_is_renewed_and_waited_for(cluster, drivers):
+    """The line moves as ever."""
+    options = {"durability": "replica", "ttl": 1.5}
+    for one, other in zip(drivers(cluster.url, **options), drivers(cluster.url), strict=True):
+        lease = one.acquire("door")
+        waiting = other.begin_acquire("door")
+        wanted = one.renewals + 2
+        until(lambda d=one, w=wanted: d.renewals >= w, what="renewals")
+        assert lease.is_trusted
+
+        one.release(lease)
+        successor = waiting.result(3.0)
+
+        assert successor.token > lease.token
+        other.release(successor)
+
+
+def test_fsync_is_refused_where_the_server_cannot(sentinels):
+    """Redis 7.0 has no WAITAOF."""
+    with (
+        Locks(f"redis://127.0.0.1:{sentinels.master.port}", durability="fsync") as locks,
+        pytest.raises(ConfigurationError, match=r"needs Redis 7\.2"),
+    ):
+        locks.lock("door").acquire()
+
+
+def test_another_durability_is_refused_by_name():
+    with pytest.raises(ConfigurationError, match="replica or fsync is accepted"):
+        Locks("redis://localhost", durability="both")

@@ -1,0 +1,74 @@
+"""What a URL says about where the servers are."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import ConfigurationError, Locks
+from holdfast.backends.redis.places import place_of_url
+
+
+def read(url: str, **options: object):
+    return place_of_url(url, where="somewhere", options=options)
+
+
+def test_sentinels_and_the_name_of_their_master():
+    place = read(
+        "redis+sentinel://me:s%2Fe@h1,h2:1234,[::1]:5/my%20master",
+        sentinel_password="other",
+        db="3",
+    )
+
+    assert place.addresses == (("h1", 26379), ("h2", 1234), ("::1", 5))
+    assert place.service == "my master"
+    assert place.options == {"username": "me", "password": "s/e", "db": 3}
+    assert place.sentinel_options == {"password": "other", "ssl": False}
+    assert not place.tls
+
+
+def test_nodes_of_a_cluster_with_tls():
+    place = read("rediss+cluster://:pw@h1,h2:7000", ssl_ca_certs="ca.pem")
+
+    assert (place.topology, place.tls) == ("cluster", True)
+    assert place.addresses == (("h1", 6379), ("h2", 7000))
+    assert place.options == {"password": "pw", "ssl_ca_certs": "ca.pem"}
+
+
+def test_sentinels_are_spoken_to_with_the_same_tls():
+    place = read("rediss+sentinel://h1/m", ssl_ca_certs="ca.pem")
+
+    assert place.sentinel_options == {"ssl": True, "ssl_ca_certs": "ca.pem"}
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("redis+sentinel://h1,h2", "must end in the name"),
+        ("redis+sentinel://h1/a/b", "must end in the name"),
+        ("redis+sentinel:///m", "names no host"),
+        ("redis+sentinel://h1:port/m", "is not a host or host:port"),
+        ("redis+cluster://h1:99999", "is not a host or host:port"),
+        ("redis+cluster://h1/3", "a cluster has no databases"),
+        ("redis+cluster://h1?db=1", "a cluster has no databases"),
+        ("redis+cluster://", "names no host"),
+        ("redis+cluster://h1?sentinel_password=x", "only for redis"),
+        ("redis://h1?sentinel_password=x", "only for redis"),
+        ("redis://h1?db=x", "the number of a database"),
+        ("unix://host/path.sock", "unix:///run/redis.sock"),
+        ("unix://", "unix:///run/redis.sock"),
+    ],
+)
+def test_a_url_that_cannot_be_meant_is_refused(url, sentence):
+    """When the client is made, with no connection tried."""
+    with pytest.raises(ConfigurationError, match=sentence):
+        Locks(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["redis+sentinel://u:s3cret@h1,h2/m", "redis+cluster://u:s3cret@h1", "unix://u:s3cret@/s"],
+)
+def test_a_password_is_not_shown(url):
+    with Locks(url) as locks:
+        assert "s3cret" not in repr(locks) + locks.location
+    assert "s3cret" not in repr(read(url))

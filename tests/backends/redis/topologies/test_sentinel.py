@@ -1,0 +1,177 @@
+"""A master that Sentinels watch, with real failovers; both flavours live through each of them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from servers.redis import free_ports
+from servers.redis_topologies import SERVICE, Sentinels, calls, until
+
+from holdfast import BackendUnavailable, ConfigurationError, LeaseLost, Locks
+from holdfast.backends.redis.sentinel import aio, threads
+from holdfast.backends.redis.sentinel.answers import LOOK_EVERY
+
+
+def test_a_failover_that_loses_the_lock_is_told_and_fenced(own_sentinels, drivers, resource):
+    """The store acknowledged the lock and forgot it; the holder learns it, the token fences it."""
+    # Longer than a failover whose first vote was split: the Sentinels wait four seconds then.
+    holders, others = drivers(own_sentinels.url, ttl=12.0), drivers(own_sentinels.url, ttl=12.0)
+    for one in holders:
+        one.release(one.acquire(f"door {one.flavour}"))
+    own_sentinels.until_replicated(2)
+    old = own_sentinels.master
+    own_sentinels.cut_off_replicas()
+    leases = {one: one.acquire(f"door {one.flavour}") for one in holders}
+    assert all(resource.write(lease.name, lease.token) for lease in leases.values())
+
+    old.kill()
+    for replica in own_sentinels.replicas:
+        replica.resume()
+    own_sentinels.until_failed_over(old)
+    successors = [one.acquire(f"door {one.flavour}") for one in others]
+
+    for (holder, lease), successor in zip(leases.items(), successors, strict=True):
+        assert successor.token > lease.token
+        assert resource.write(successor.name, successor.token)
+        assert holder.is_lost(lease, within=12.0)
+        assert lease.lost.reason == "taken"
+        assert not resource.write(lease.name, lease.token)
+        with pytest.raises(LeaseLost):
+            lease.check()
+
+
+def test_holders_and_waiters_live_through_a_failover(own_sentinels, drivers):
+    """The lease goes on at the new master, and so does the line."""
+    holders, waiters = drivers(own_sentinels.url), drivers(own_sentinels.url)
+    leases = [one.acquire(f"door {one.flavour}") for one in holders]
+    waiting = [one.begin_acquire(f"door {one.flavour}") for one in waiters]
+    for one in holders:
+        until(lambda one=one: one.waiting(f"door {one.flavour}") == 1, what="a waiter")
+    own_sentinels.until_replicated(2)
+    old = own_sentinels.master
+
+    own_sentinels.fail_over()
+    new = own_sentinels.until_failed_over(old)
+    until(lambda: all(one.is_at(new) for one in holders), what="holders at the new master")
+
+    for holder, lease, future in zip(holders, leases, waiting, strict=True):
+        holder.call(lease.renew)
+        assert not future.done()
+        holder.release(lease)
+        successor = future.result(5.0)
+        assert successor.token > lease.token
+
+
+@pytest.fixture
+def stubborn_sentinels():
+    """A first master that nobody can demote, as if it were cut off from all but its clients."""
+    with Sentinels(
+        *("--rename-command", "SLAVEOF", "", "--rename-command", "REPLICAOF", "")
+    ) as one:
+        yield one
+
+
+@pytest.fixture
+def _patient_look(monkeypatch):
+    """Wait for the Sentinels as long as they need on a machine that stands still meanwhile."""
+    for flavour in (aio, threads):
+        monkeypatch.setattr(flavour, "LOOK_PATIENCE", 10.0)
+
+
+@pytest.mark.usefixtures("_patient_look")
+def test_a_replaced_master_that_goes_on_answering_is_left(stubborn_sentinels, drivers):
+    """It grants and renews as if nothing had happened, and the next master knows nothing of it."""
+    sentinels = stubborn_sentinels
+    holders, idle = drivers(sentinels.url), drivers(sentinels.url)
+    leases = [one.acquire(f"door {one.flavour}") for one in holders]
+    for one in idle:
+        one.release(one.acquire("anything"))
+    is_old = time.monotonic() + LOOK_EVERY  # what the idle were told of the master
+    sentinels.until_replicated(2)
+    old = sentinels.master
+
+    sentinels.fail_over()
+    new = sentinels.until_failed_over(old)
+    until(lambda: all(one.is_at(new) for one in holders), what="holders at the new master")
+    asked = calls(old)
+    with old.client() as client:
+        assert client.role()[0] == b"master"
+    until(lambda: time.monotonic() > is_old, what="the idle have to look again")
+    successors = [one.acquire(f"other {one.flavour}") for one in idle]
+
+    for holder, lease in zip(holders, leases, strict=True):
+        holder.call(lease.renew)
+    with new.client() as client:
+        for lease in successors:
+            assert client.exists(f"{idle[0].namespace}:{{{lease.name}}}:door")
+    assert calls(old) == asked
+
+
+def test_a_master_that_was_away_while_it_was_replaced_is_left_when_it_is_back(
+    own_sentinels, drivers
+):
+    """Its clients are still connected to it, and it does not know yet that it is none."""
+    idle = drivers(own_sentinels.url)
+    for one in idle:
+        one.release(one.acquire("anything"))
+    old = own_sentinels.master
+    old.pause()
+    new = own_sentinels.until_failed_over(old)
+    old.resume()
+
+    leases = [one.acquire(f"door {one.flavour}") for one in idle]
+
+    with new.client() as client:
+        for lease in leases:
+            assert client.exists(f"{idle[0].namespace}:{{{lease.name}}}:door")
+
+
+def test_replicas_are_never_asked(sentinels, drivers):
+    """No verb, neither reading nor writing, reaches a replica."""
+    for replica in sentinels.replicas:
+        with replica.client() as client:
+            client.config_resetstat()
+
+    for one in drivers(sentinels.url):
+        lease = one.acquire("door")
+        one.call(lease.renew)
+        assert one.survey() == ["door"]
+        assert one.waiting("door") == 0
+        one.release(lease)
+
+    for replica in sentinels.replicas:
+        with replica.client() as client:
+            stats = client.info("commandstats")
+        assert not {"cmdstat_evalsha", "cmdstat_scan"} & set(stats)
+
+
+def test_a_frozen_sentinel_costs_a_moment(sentinels, drivers):
+    """The others are asked."""
+    sentinels.sentinels[0].pause()
+    try:
+        started = time.monotonic()
+        for one in drivers(sentinels.url):
+            one.release(one.acquire("door"))
+        assert time.monotonic() - started < 2.0
+    finally:
+        sentinels.sentinels[0].resume()
+
+
+def test_an_unknown_master_is_named_with_those_that_are_known(sentinels, drivers):
+    """At once, and not after all the time that there is."""
+    for one in drivers(sentinels.url.replace(SERVICE, "nobody")):
+        started = time.monotonic()
+        with pytest.raises(ConfigurationError, match=f"no master 'nobody'; they know: {SERVICE}"):
+            one.acquire("door")
+        assert time.monotonic() - started < 1.0
+
+
+def test_unreachable_sentinels_are_an_outage():
+    """Within the time of a request."""
+    [port] = free_ports(1)
+    with (
+        Locks(f"redis+sentinel://127.0.0.1:{port}/m", request_timeout=0.3) as locks,
+        pytest.raises(BackendUnavailable, match="no Sentinel can be reached"),
+    ):
+        locks.lock("door").acquire()

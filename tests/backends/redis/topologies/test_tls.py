@@ -1,0 +1,109 @@
+"""TLS in every topology, to servers that ask for the client's certificate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from servers.certificates import certificates
+from servers.redis import RedisServer, shared_tls_server
+from servers.redis_topologies import Sentinels, shared_closed_sentinels, shared_tls_cluster, until
+
+from holdfast import BackendUnavailable, ConfigurationError
+
+PLACES = {
+    "single": shared_tls_server,
+    "sentinel": shared_closed_sentinels,
+    "cluster": shared_tls_cluster,
+}
+PUSHED = 1.5
+"""A waiter that was not pushed awake would ask again after two seconds."""
+
+
+@pytest.fixture(params=PLACES)
+def servers(request):
+    return PLACES[request.param]()
+
+
+def options_of(servers) -> dict[str, Any]:
+    """What a client has to know, and time: many handshakes at once are slow on a busy machine."""
+    return {**servers.client_options, "request_timeout": 15.0}
+
+
+def test_a_waiter_is_woken_by_the_release(servers, drivers):
+    for one in drivers(servers.url, **options_of(servers)):
+        [other, _] = drivers(servers.url, **options_of(servers))
+        lease = one.acquire("door")
+        waiting = other.begin_acquire("door")
+        until(lambda one=one: one.waiting("door") == 1, what="a waiter")
+
+        one.release(lease)
+        successor = waiting.result(PUSHED)
+
+        assert successor.token > lease.token
+        other.release(successor)
+
+
+@pytest.mark.parametrize("servers", ["sentinel", "cluster"], indirect=True)
+def test_a_failover_is_followed(servers, drivers):
+    """Holders and waiters go on at the new master."""
+    options = {**options_of(servers), "ttl": 30.0}
+    holders, waiters = drivers(servers.url, **options), drivers(servers.url, **options)
+    leases = [one.acquire(f"door {one.flavour}") for one in holders]
+    waiting = [one.begin_acquire(f"door {one.flavour}") for one in waiters]
+    for one, future in zip(holders, waiting, strict=True):
+        until(lambda one=one, future=future: _stands_in_line(one, future), what="a waiter")
+
+    _fail_over(servers, holders)
+    for holder, lease, future in zip(holders, leases, waiting, strict=True):
+        holder.call(lease.renew)  # at the new master
+        holder.release(lease)
+        assert future.result(20.0).token > lease.token
+
+
+def _stands_in_line(holder, waiting) -> bool:
+    if waiting.done():
+        waiting.result()  # raises why it does not wait
+    return holder.waiting(f"door {holder.flavour}") == 1
+
+
+def _fail_over(servers, clients) -> None:
+    """Return when the clients are at the new master, or have yet to hear of theirs by MOVED."""
+    if isinstance(servers, Sentinels):
+        servers.until_replicated(2)
+        old = servers.master
+        servers.fail_over()
+        new = servers.until_failed_over(old)
+        until(lambda: all(one.is_at(new) for one in clients), what="clients of the new master")
+    else:
+        for master in servers.masters():
+            servers.fail_over(master)
+
+
+def test_who_shows_no_certificate_is_refused_in_a_sentence(servers, drivers):
+    options = {**servers.client_options, "request_timeout": 4.0}
+    del options["ssl_certfile"], options["ssl_keyfile"]
+
+    for one in drivers(servers.url, **options):
+        # Whether it is heard why, or only that the connection was closed, is a race.
+        with pytest.raises((ConfigurationError, BackendUnavailable), match="ssl_cert") as told:
+            one.acquire("door", timeout=4)
+        assert "\n" not in str(told.value)
+
+
+def test_a_server_that_does_not_ask_needs_no_certificate(drivers):
+    with RedisServer("--tls-auth-clients", "no", tls=certificates()) as server:
+        for one in drivers(server.url, ssl_ca_certs=certificates().authority):
+            one.release(one.acquire("door"))
+
+
+def test_a_certificate_of_another_host_is_refused_unless_it_is_not_looked_at(drivers):
+    """The tests' certificate is for 127.0.0.1, and for nothing else."""
+    server = shared_tls_server()
+    url = server.url.replace("127.0.0.1", "localhost")
+
+    for one in drivers(url, **server.client_options):
+        with pytest.raises(ConfigurationError, match="certificate"):
+            one.acquire("door", timeout=1)
+    for one in drivers(url, ssl_check_hostname=False, **server.client_options):
+        one.release(one.acquire("door"))

@@ -1,0 +1,199 @@
+"""An interrupt at every point where Python looks for signals leaves the file open to all.
+
+Placed by tracing each instruction of the embedded store: a signal is handled at the start of
+a function, after a call and at a backward jump, so those are the points that are struck.
+"""
+
+from __future__ import annotations
+
+import dis
+import gc
+import itertools
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Self
+
+import pytest
+
+import holdfast
+from holdfast.backends import sqlite
+from holdfast.backends.sqlite.connection import Connection
+
+ROOM = str(Path(sqlite.__file__).parent)
+MOST_POINTS = 3000
+BEFORE_A_SIGNAL = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD", "RESUME"}
+
+
+class Strike:
+    """Raises KeyboardInterrupt once, at the point of this number; counts the points."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._previous: dict[FrameType, str] = {}
+        self.seen = 0
+
+    def __enter__(self) -> Self:
+        sys.settrace(self._on_call)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _on_call(self, frame: FrameType, _event: str, _argument: object) -> Any:
+        is_ours = frame.f_code.co_filename.startswith(ROOM)
+        # What strikes in a finalizer is told by Python and forgotten.
+        if not is_ours or frame.f_code.co_name == "__del__":
+            return None
+        frame.f_trace = self._on_opcode
+        frame.f_trace_opcodes = True
+        return self._on_opcode
+
+    def _on_opcode(self, frame: FrameType, event: str, _argument: object) -> Any:
+        if event != "opcode":
+            return self._on_opcode
+        before = self._previous.get(frame, "")
+        self._previous[frame] = name_at(frame.f_code, frame.f_lasti)
+        if before in BEFORE_A_SIGNAL:
+            self.seen += 1
+            if self.seen == self._number:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self._on_opcode
+
+
+NAMES: dict[CodeType, dict[int, str]] = {}
+
+
+def name_at(code: CodeType, offset: int) -> str:
+    if code not in NAMES:
+        NAMES[code] = {one.offset: one.opname for one in dis.get_instructions(code)}
+    return NAMES[code].get(offset, "")
+
+
+class Scene:
+    """A name that one client holds and another wants, and somebody who looks in from outside."""
+
+    def __init__(self, path: Path) -> None:
+        url = f"sqlite://{path}"
+        self.path = path
+        self.holder, self.locks = holdfast.Locks(url), holdfast.Locks(url)
+        self.held = self.holder.lock("door").acquire()
+        self.locks.lock("warm").acquire().release()
+
+    def assert_open(self, number: int) -> None:
+        """Fail unless anybody may write at once, and both clients still work."""
+        with closing(sqlite3.connect(self.path, timeout=1, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            other.execute("ROLLBACK")
+        self.locks.lock(f"after {number}").acquire(timeout=5).release()
+        self.held.renew()
+        assert [one.token for one in self.holder.inspect("door").holders] == [self.held.token]
+
+    def close(self) -> None:
+        self.locks.close()
+        self.holder.close()
+
+
+def wait_in_vain(scene: Scene, _number: int) -> None:
+    with pytest.raises(holdfast.AcquireTimeout):
+        scene.locks.lock("door").acquire(timeout=0.001)
+
+
+def ask_once(scene: Scene, _number: int) -> None:
+    assert scene.locks.lock("door").try_acquire() is None
+
+
+def cycle(scene: Scene, number: int) -> None:
+    scene.locks.lock(f"window {number}").acquire().release()
+
+
+def share(scene: Scene, number: int) -> None:
+    name = f"seats {number}"
+    first = scene.holder.semaphore(name, capacity=3).acquire()
+    try:
+        scene.locks.semaphore(name, capacity=3).acquire().release()
+    finally:
+        first.release()
+
+
+def open_anew(scene: Scene, number: int) -> None:
+    with holdfast.Locks(f"sqlite://{scene.path}") as locks:
+        locks.lock(f"window {number}").acquire().release()
+
+
+# A connection that is dropped on the way is closed by Python, which says so from 3.13 on.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("work", [wait_in_vain, ask_once, cycle, share, open_anew])
+def test_an_interrupt_anywhere_leaves_no_transaction_behind(
+    path, work: Callable[[Scene, int], None]
+):
+    """The one who was interrupted lives on, and must not shut everybody out of the file."""
+    scene = Scene(path)
+    # From Python 3.12 on, a function's instructions are told of only after it was asked once.
+    with Strike(0):
+        work(scene, 0)
+    for number in itertools.count(1):
+        strike = Strike(number)
+        with suppress(KeyboardInterrupt), strike:
+            work(scene, number)
+        scene.assert_open(number)
+        if strike.seen < number:
+            break
+        assert number < MOST_POINTS
+    scene.close()
+    gc.collect()  # here, and not in the middle of another test
+
+    assert number > 10
+
+
+def test_a_transaction_that_nobody_is_in_is_ended_by_the_next_call(path):
+    """Whatever an interrupt left, also one that met another on its way out."""
+    url = f"sqlite://{path}"
+    with holdfast.Locks(url) as locks, holdfast.Locks(url) as other:
+        locks.lock("door").acquire().release()
+        locks._client.backend._database.connection.execute("BEGIN IMMEDIATE")
+
+        lease = locks.lock("door").acquire(timeout=1)
+
+        assert other.lock("window").try_acquire() is not None
+        lease.release()
+
+
+class FailingRollback:
+    """A connection on a disk that fails in the middle of a transaction."""
+
+    def __init__(self, sqlite: sqlite3.Connection) -> None:
+        self._sqlite = sqlite
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._sqlite.in_transaction
+
+    def execute(self, statement: str, *values: Any) -> Any:
+        if statement == "ROLLBACK" or statement.lstrip().startswith("SELECT"):
+            raise sqlite3.OperationalError("disk I/O error")
+        return self._sqlite.execute(statement, *values)
+
+    def close(self) -> None:
+        self._sqlite.close()
+
+
+def test_a_rollback_that_fails_makes_nobody_look_dead(path):
+    """Law 2: the connection is lost, the process is not; its lease stays its own."""
+    url = f"sqlite://{path}"
+    with holdfast.Locks(url) as locks, holdfast.Locks(url) as other:
+        lease = locks.lock("door", ttl=30).acquire()
+        connection: Connection = locks._client.backend._database.connection
+        connection._sqlite = FailingRollback(connection._sqlite)
+        with pytest.raises(holdfast.LockError):
+            locks.break_("window")
+
+        assert other.lock("door").try_acquire() is None
+        lease.renew()
+        lease.release()
+        assert other.lock("door").try_acquire() is not None

@@ -1,0 +1,230 @@
+"""A thousand may wait: one socket, one who looks, and nobody's lease behind their questions."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from contextlib import closing
+
+import pytest
+
+import holdfast
+from holdfast.backends.sqlite.doorbell import Doorbell
+from holdfast.core.door import WINDOW
+from holdfast.runtime import working
+
+CROWD = 60
+CYCLES = 50
+
+
+# -- what waiting costs ----------------------------------------------------------------
+
+
+async def in_line(locks: holdfast.AsyncLocks, number: int) -> None:
+    while len((await locks.inspect("door")).line) != number:  # noqa: ASYNC110 - only the store knows
+        await asyncio.sleep(0.005)
+
+
+def test_a_crowd_of_one_client_shares_one_socket_and_gets_in_by_order(url, belongings):
+    """However many wait, the descriptors do not run out; and the line is a line."""
+
+    async def play() -> tuple[int, list[int]]:
+        async with holdfast.AsyncLocks(url) as holder, holdfast.AsyncLocks(url) as locks:
+            await (await locks.lock("warm").acquire()).release()
+            held = await holder.lock("door").acquire()
+            before, entered = belongings(), list[int]()
+
+            async def wait(number: int) -> None:
+                async with locks.lock("door"):
+                    entered.append(number)
+
+            tasks = []
+            for number in range(CROWD):
+                tasks.append(asyncio.create_task(wait(number)))
+                await in_line(holder, number + 1)
+            sockets = [one for one in before.added() if "socket:" in one]
+            await held.release()
+            await asyncio.gather(*tasks)
+            return len(sockets), entered
+
+    sockets, entered = asyncio.run(play())
+
+    assert sockets == 1
+    assert entered == list(range(CROWD))
+
+
+def test_threads_of_one_client_share_one_socket_and_all_get_in(url, belongings, eventually):
+    """One of them reads for all; whoever leaves hands the reading on."""
+    with holdfast.Locks(url) as holder, holdfast.Locks(url) as locks:
+        locks.lock("warm").acquire().release()
+        held = holder.lock("door").acquire()
+        before, tokens = belongings(), list[int]()
+
+        def wait() -> None:
+            with locks.lock("door", timeout=30) as lease:
+                tokens.append(lease.token)
+
+        threads = [threading.Thread(target=wait) for _ in range(CROWD)]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: len(holder.inspect("door").line) == CROWD)
+        sockets = [one for one in before.added() if "socket:" in one]
+        held.release()
+        for thread in threads:
+            thread.join()
+
+    assert len(sockets) == 1
+    assert len(tokens) == CROWD
+    assert tokens == sorted(tokens)
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "rwlock"])
+def test_shared_cycles_leave_no_socket(url, belongings, kind):
+    """Whoever is let in at once has no use for a doorbell."""
+    with holdfast.Locks(url) as locks, holdfast.Locks(url) as other:
+        shared = {
+            "semaphore": lambda one: one.semaphore("seats", capacity=5),
+            "rwlock": lambda one: one.rwlock("book").read(),
+        }[kind]
+        held = shared(other).acquire()
+        shared(locks).acquire().release()
+        before = belongings()
+
+        for _ in range(CYCLES):
+            shared(locks).acquire().release()
+
+        assert before.added() == []
+        assert locks._client.backend._database.bell._claims == {}
+        held.release()
+
+
+def test_only_the_first_of_a_crowd_looks(url, eventually):
+    """Waiting costs one question per client and window, not one per waiter."""
+    statements: list[str] = []
+    with holdfast.Locks(url) as holder, holdfast.Locks(url) as locks:
+        held = holder.lock("door").acquire()
+
+        def wait() -> None:
+            with locks.lock("door", timeout=30):
+                pass
+
+        threads = [threading.Thread(target=wait) for _ in range(CROWD)]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: len(holder.inspect("door").line) == CROWD)
+        sqlite = locks._client.backend._database.connection._sqlite
+        sqlite.set_trace_callback(statements.append)
+        looks = "SELECT client FROM places INDEXED BY standings"
+        eventually(lambda: sum(one.startswith(looks) for one in statements) >= 2, within=6 * WINDOW)
+        sqlite.set_trace_callback(None)
+        held.release()
+        for thread in threads:
+            thread.join()
+
+    assert len(statements) < CROWD / 2
+
+
+def test_a_waiter_without_a_descriptor_for_its_bell_gets_in_all_the_same(
+    url, eventually, monkeypatch
+):
+    """A full table of descriptors costs a window, not the turn."""
+
+    def full(_self: Doorbell) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(Doorbell, "_opened", full)
+    entered: list[int] = []
+    with holdfast.Locks(url) as holder, holdfast.Locks(url) as locks:
+        held = holder.lock("door").acquire()
+
+        def wait() -> None:
+            with locks.lock("door", timeout=30) as lease:
+                entered.append(lease.token)
+
+        threads = [threading.Thread(target=wait) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: len(holder.inspect("door").line) == 3)
+        held.release()
+        for thread in threads:
+            thread.join()
+
+    assert len(entered) == 3
+
+
+def test_withdrawn_claims_leave_no_tombstone_in_the_file(url, path):
+    """Who comes and goes in a hurry must not make every later verb slower."""
+
+    async def play() -> None:
+        async with holdfast.AsyncLocks(url) as holder, holdfast.AsyncLocks(url) as locks:
+            held = await holder.lock("door").acquire()
+
+            async def hurry() -> None:
+                acquiring = asyncio.create_task(locks.lock("door").acquire())
+                await asyncio.sleep(0)
+                acquiring.cancel()
+                await asyncio.wait([acquiring])
+
+            await asyncio.gather(*(hurry() for _ in range(CROWD)))
+            await held.release()
+
+    asyncio.run(play())
+
+    with closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("SELECT count(*) FROM places WHERE arrived > 0").fetchone() == (0,)
+
+
+# -- who goes first --------------------------------------------------------------------
+
+
+def test_an_urgent_call_goes_before_all_that_wait_in_asyncio():
+    """A renewal must not stand behind the questions of a crowd."""
+
+    async def play() -> list[object]:
+        worker = working.TaskWorker("test")
+        order: list[object] = []
+        inside, go_on = threading.Event(), threading.Event()
+
+        def block() -> None:
+            inside.set()
+            go_on.wait()
+
+        first = asyncio.create_task(worker.run(block))
+        while not inside.is_set():  # noqa: ASYNC110 - it is another thread's
+            await asyncio.sleep(0)
+        others = [asyncio.create_task(worker.run(order.append, n)) for n in range(3)]
+        await asyncio.sleep(0)
+        urgent = asyncio.create_task(worker.run_first(order.append, "urgent"))
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.gather(first, *others, urgent)
+        await worker.stop()
+        return order
+
+    assert asyncio.run(play()) == ["urgent", 0, 1, 2]
+
+
+def test_an_urgent_call_does_not_stand_in_line_in_threads():
+    """The same on the callers' own threads: of those who are not urgent, one at a time is near."""
+    worker = working.ThreadWorker("test")
+    order: list[object] = []
+    inside, go_on = threading.Event(), threading.Event()
+
+    def crowd() -> None:
+        with worker._line:  # as whoever is next among them has it
+            inside.set()
+            go_on.wait()
+
+    standing = threading.Thread(target=crowd)
+    standing.start()
+    inside.wait()
+    last = threading.Thread(target=worker.run, args=(order.append, "of the crowd"))
+    last.start()
+
+    worker.run_first(order.append, "urgent")
+    go_on.set()
+    for one in (standing, last):
+        one.join()
+
+    assert order == ["urgent", "of the crowd"]

@@ -1,0 +1,41 @@
+"""The contract on an ensemble of three ZooKeeper servers."""
+
+from __future__ import annotations
+
+import os
+
+from servers.zookeeper import TICK, shared_ensemble
+
+from holdfast import AsyncBackend, Backend
+from holdfast.backends.zookeeper._async.backend import AsyncZooKeeperBackend
+from holdfast.backends.zookeeper._sync.backend import ZooKeeperBackend
+from holdfast.runtime.clock import Clock
+from holdfast.testing import AsyncBackendContract, BackendContract
+
+
+class _Servers:
+    ttl = 0.5
+    late = 2 * TICK
+
+    def set_up(self) -> None:
+        # Whole again, should a test of faults have come before.
+        self.url = shared_ensemble().heal().url
+        self.namespace = os.urandom(8).hex()
+
+
+class TestAsync(_Servers, AsyncBackendContract):
+    capabilities = AsyncZooKeeperBackend.capabilities
+
+    def make_backend(self, clock: Clock) -> AsyncBackend:
+        return AsyncZooKeeperBackend(
+            url=self.url, location=self.url, clock=clock, namespace=self.namespace
+        )
+
+
+class TestSync(_Servers, BackendContract):
+    capabilities = ZooKeeperBackend.capabilities
+
+    def make_backend(self, clock: Clock) -> Backend:
+        return ZooKeeperBackend(
+            url=self.url, location=self.url, clock=clock, namespace=self.namespace
+        )

@@ -1,0 +1,85 @@
+"""A follower that is cut from its leader, while its clients still reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from servers.zookeeper import TICK, until
+from servers.zookeeper_partitions import CuttableEnsemble
+
+from holdfast import LeaseLost
+
+SYNC_LIMIT = 30
+SILENCE = SYNC_LIMIT * TICK
+"""So long does a follower wait for its leader, and serve its clients meanwhile."""
+
+TTL = 1.6
+SLACK = 1.0
+"""How much later than it must, a thing may be told on a busy machine."""
+
+
+@pytest.fixture(scope="module")
+def members() -> Iterator[CuttableEnsemble]:
+    with CuttableEnsemble(settings={"syncLimit": SYNC_LIMIT}) as one:
+        yield one
+
+
+@pytest.fixture
+def ensemble(members, outliving) -> Iterator[CuttableEnsemble]:
+    """Whole when the test begins, and again when its clients close."""
+    yield members.heal()
+    members.heal()
+
+
+def test_a_follower_cut_from_its_leader_cannot_keep_a_holder_in_the_dark(scenes, ensemble):
+    """It goes on answering reads, while the leader has given the lock to somebody else.
+
+    The holder is told first, by what the leader no longer answers.
+    """
+    follower, leader = ensemble.followers()[0], ensemble.leader()
+    for one in scenes:
+        one.hold(follower.url, ttl=TTL)
+        one.wait_behind(leader.url, ttl=60)
+        one.diary.until_renewed()
+        one.flavour.give_up_after(0.3)
+
+    with follower.client() as bystander:
+        ensemble.cut_off(follower)
+        cut_at = scenes[0].flavour.clock.now()
+        successors = [one.waiter.result(20) for one in scenes]
+        is_still_answering = bystander.exists("/") is not None
+
+    assert is_still_answering
+    for one, (successor, granted_at) in zip(scenes, successors, strict=True):
+        lost_at = one.diary.time_of("Lost")
+        assert lost_at < granted_at
+        assert lost_at < cut_at + TTL + SLACK
+        with pytest.raises(LeaseLost):
+            one.lease.check()
+        assert successor.token > one.lease.token
+
+
+def test_a_follower_that_is_back_gives_a_lost_lease_no_second_life(scenes, ensemble):
+    """Its client comes again with a new session, and waits like anybody else."""
+    follower, leader = ensemble.followers()[0], ensemble.leader()
+    for one in scenes:
+        one.hold(follower.url, ttl=TTL)
+        one.wait_behind(leader.url, ttl=60)
+        one.flavour.give_up_after(0.3)
+    ensemble.cut_off(follower)
+    successors = [one.waiter.result(20)[0] for one in scenes]
+
+    ensemble.heal()
+
+    for one, successor in zip(scenes, successors, strict=True):
+        one.flavour.give_up_after(2.0)
+        again = one.flavour.start(one.lock.acquire, timeout=20)
+        watcher = one.flavour.locks(leader.url)
+        until(lambda one=one, w=watcher: w.inspect(one.name).line, what="it waits")
+        with pytest.raises(LeaseLost):
+            one.lease.check()
+        successor.check()
+        assert not again.done()
+        successor.release()
+        assert again.result(5).token > successor.token > one.lease.token

@@ -1,0 +1,76 @@
+"""What heartbeats cost the ensemble, and what a lease has of them when it begins."""
+
+from __future__ import annotations
+
+from servers.zookeeper import ZooKeeperServer, until
+
+TTL = 1.5
+
+
+def transactions(server: ZooKeeperServer) -> int:
+    """Return how many the server has had."""
+    for line in server.ask("srvr").splitlines():
+        key, _, value = line.partition(": ")
+        if key == "Zxid":
+            return int(value, 16)
+    raise AssertionError("it does not say so")
+
+
+def test_a_holder_costs_three_transactions_per_ttl(scenes, own_server):
+    """However many locks it holds; and whoever watches them is not woken."""
+    more = []
+    for one in scenes:
+        one.hold(own_server.url, ttl=TTL)
+        one.wait_behind(own_server.url, ttl=60)
+        more += [one.locks.lock(f"{one.name} {number}").acquire() for number in range(20)]
+        one.diary.until_renewed()
+    woken = own_server.figures()["zk_sum_node_changed_watch_count"]
+    before, since = transactions(own_server), scenes[0].flavour.clock.now()
+
+    _pass(scenes, 2 * TTL)
+
+    after, now = transactions(own_server), scenes[0].flavour.clock.now()
+    assert 0 < after - before <= len(scenes) * (1 + 3.3 * (now - since) / TTL)
+    assert own_server.figures()["zk_sum_node_changed_watch_count"] == woken
+    for lease in [*more, *(one.lease for one in scenes)]:
+        lease.check()
+
+
+def test_who_holds_nothing_costs_no_transaction(scenes, own_server):
+    """Who waits, and who has held before, is heard of by other means."""
+    for one in scenes:
+        one.hold(own_server.url, ttl=60)
+        one.wait_behind(own_server.url, ttl=TTL)
+        one.flavour.locks(own_server.url, ttl=TTL).lock(f"{one.name} before").acquire().release()
+    before = transactions(own_server)
+
+    _pass(scenes, 2 * TTL)
+
+    assert transactions(own_server) == before
+    assert all(one.is_passed_on() for one in scenes)
+
+
+def test_who_waited_longer_than_its_ttl_begins_with_a_good_part_of_it(scenes, own_server):
+    """By its first place in line: the session is confirmed when its turn has come."""
+    tokens = []
+    for one in scenes:
+        one.hold(own_server.url, ttl=60)
+        one.wait_behind(own_server.url, ttl=TTL)
+        with own_server.client() as client:
+            door = f"/holdfast/{one.name}"
+            nodes = [client.exists(f"{door}/{child}") for child in client.get_children(door)]
+            tokens.append(max(node.czxid for node in nodes))
+    _pass(scenes, 2 * TTL)
+
+    for one, token in zip(scenes, tokens, strict=True):
+        one.lease.release()
+        successor, _ = one.waiter.result(5)
+
+        assert successor.token == token
+        assert successor.remaining > 0
+
+
+def _pass(scenes, seconds: float) -> None:
+    clock = scenes[0].flavour.clock
+    begun_at = clock.now()
+    until(lambda: clock.now() >= begun_at + seconds, what="time passes")

@@ -1,0 +1,280 @@
+"""Requests that the server has done, and whose answers never came; or that come too late."""
+
+from __future__ import annotations
+
+import pytest
+from backends.zookeeper.sessions import session_of
+from servers.zookeeper import until
+from servers.zookeeper_proxy import GET_CHILDREN, SYNC, Request
+
+from holdfast import BackendUnavailable, OutcomeUnknown
+
+TTL = 30.0
+"""Longer than any test: what is gone was not ended by its time."""
+
+
+@pytest.fixture
+def locks(flavour, proxy, diary):
+    return flavour.locks(proxy.url, ttl=TTL, on_event=diary)
+
+
+@pytest.fixture
+def deletion(name):
+    """The request that gives the name back."""
+    return lambda request: request.deletes_a_claim_of(name)
+
+
+def test_an_answer_lost_on_acquire_costs_a_moment(locks, proxy, door):
+    """The claim is found again by its id: one node, one token."""
+    lost = proxy.lose_answer_to(Request.creates_a_claim)
+
+    lease = locks.lock(door.name).acquire(timeout=5)
+
+    assert lost.is_set()
+    assert door.line() == ([lease.token], 0)
+    lease.release()
+    assert door.line() == ([], 0)
+
+
+def test_after_an_answer_lost_on_acquire_the_line_is_read_behind_a_sync(locks, proxy, door):
+    """The claim may be under way by another member; unseen, it would be waited for in vain."""
+    seen: list[int] = []
+    proxy.lose_answer_to(lambda request: bool(seen.append(request.opcode)))
+    lost = proxy.lose_answer_to(Request.creates_a_claim)
+
+    locks.lock(door.name).acquire(timeout=5)
+
+    assert lost.is_set()
+    looks = [one for one in seen if one in (SYNC, GET_CHILDREN)]
+    # The first list went out with the create, and is seen unless the cut came in between.
+    assert looks[-3:] == [SYNC, GET_CHILDREN, GET_CHILDREN]
+    assert looks[:-3] in ([], [GET_CHILDREN])
+
+
+def test_an_answer_lost_in_line_keeps_the_place(flavour, locks, proxy, door):
+    """The place is that of the first request, though its answer never came."""
+    first = door.elsewhere()
+    lease = first.acquire()
+    lost = proxy.lose_answer_to(Request.creates_a_claim)
+
+    waiter = flavour.start(locks.lock(door.name).acquire, timeout=20)
+    until(lost.is_set, what="the answer is lost")
+    door.until([lease.token], 1)
+    behind = door.elsewhere()
+    later = flavour.start(behind.acquire, timeout=20)
+    door.until([lease.token], 2)
+    lease.release()
+    second = waiter.result(5)
+
+    assert not later.done()
+    assert door.line() == ([second.token], 1)
+    second.release()
+    assert later.result(5).token > second.token > lease.token
+
+
+def test_when_no_acquire_is_answered_nothing_is_left_behind(locks, proxy, door):
+    """The server has made the node each time; the caller is told, and the node goes."""
+    locks.lock("warm").acquire(timeout=5).release()
+    proxy.lose_answer_to(Request.creates_a_claim, times=99)
+
+    with pytest.raises((BackendUnavailable, OutcomeUnknown)):
+        locks.lock(door.name).acquire(timeout=0)
+
+    door.until([], 0)
+
+
+def test_cut_off_right_after_its_claim_was_made_a_client_withdraws_it_when_it_is_back(
+    flavour, locks, proxy, door
+):
+    """No ghost: the node would hold the name for as long as the client lives."""
+    locks.lock("warm").acquire(timeout=5).release()
+    flavour.give_up_after(0.5)
+    lost = proxy.lose_answer_to(Request.creates_a_claim)
+
+    def is_met_and_refused(request: Request) -> bool:
+        if request.creates_a_claim():
+            proxy._is_refusing = True
+        return False
+
+    proxy.lose_answer_to(is_met_and_refused)
+    with pytest.raises((BackendUnavailable, OutcomeUnknown)):
+        locks.lock(door.name).acquire(timeout=0.5)
+    assert lost.is_set()
+    [ghost], _ = door.line()
+    proxy.accept()
+
+    door.until([], 0)
+    assert locks.lock(door.name).acquire(timeout=5).token > ghost
+
+
+def test_an_answer_lost_on_release_leaves_the_name_free(locks, proxy, deletion, door):
+    """Sent while trusted, so it is clean, whatever the repeat finds."""
+    lock = locks.lock(door.name)
+    lease = lock.acquire()
+    lost = proxy.lose_answer_to(deletion)
+
+    try:
+        lease.release()
+    except OutcomeUnknown:
+        lease.release()
+
+    assert lost.is_set()
+    assert door.line() == ([], 0)
+    assert lease.lost.reason is None
+
+
+def test_a_lost_request_to_release_goes_on_in_the_background(flavour, locks, proxy, deletion, door):
+    """Nothing reached the server; the name is free long before the ttl, without the caller."""
+    lock = locks.lock(door.name)
+    lease = lock.acquire()
+    flavour.give_up_after(1.0)
+    held = proxy.hold(deletion, times=99)
+
+    with pytest.raises(OutcomeUnknown):
+        lease.release()
+    assert held.is_set()
+    proxy.lose_what_is_held()
+
+    following = door.elsewhere().acquire(timeout=5)
+    assert following.token > lease.token
+
+
+def test_a_release_that_went_out_is_never_told_as_not_done(flavour, locks, proxy, deletion, door):
+    """Sent, not answered, and then nobody is there to be asked again: it may have been done."""
+    lease = locks.lock(door.name).acquire()
+    flavour.give_up_after(1.0)
+
+    def is_met_and_refused(request: Request) -> bool:
+        proxy._is_refusing = proxy._is_refusing or deletion(request)
+        return proxy._is_refusing
+
+    lost = proxy.lose_answer_to(is_met_and_refused)
+    with pytest.raises(OutcomeUnknown):
+        lease.release()
+    assert lost.is_set()
+
+    door.until([], 0)
+    proxy.accept()
+
+
+def test_a_request_to_release_that_is_stuck_goes_by_another_connection(
+    flavour, locks, proxy, deletion, door
+):
+    """Clean, by the first call or by its repeat, and not when the connection comes unstuck."""
+    lock = locks.lock(door.name)
+    lease = lock.acquire()
+    flavour.give_up_after(1.0)
+    held = proxy.hold(deletion)
+
+    try:
+        lease.release()
+    except OutcomeUnknown:
+        lease.release()
+
+    assert held.is_set()
+    door.until([], 0)
+    assert lease.lost.reason is None
+
+
+def test_a_release_repeated_by_the_caller_is_clean(flavour, locks, proxy, deletion, door):
+    """Unknown at first, then done: the lease was never lost."""
+    lock = locks.lock(door.name)
+    lease = lock.acquire()
+    flavour.give_up_after(1.0)
+    proxy.hold(deletion, times=99)
+    with pytest.raises(OutcomeUnknown):
+        lease.release()
+    proxy.let_through()
+
+    lease.release()
+
+    assert lease.lost.reason is None
+    door.until([], 0)
+
+
+def test_a_claim_that_comes_after_its_withdrawal_does_not_stay(flavour, proxy, door):
+    """Law 6: the request was held on its way until the caller had given up."""
+    locks = flavour.locks(proxy.url, ttl=TTL)
+    locks.lock("warm").acquire(timeout=5).release()
+    flavour.give_up_after(0.3)
+    held = proxy.hold(Request.creates_a_claim)
+    with pytest.raises((BackendUnavailable, OutcomeUnknown)):
+        locks.lock(door.name).acquire(timeout=0.3)
+    assert held.is_set()
+
+    proxy.let_through()
+    flavour.give_up_after(2.0)
+    after = locks.lock(door.name).acquire(timeout=5)
+
+    assert door.line() == ([after.token], 0)
+
+
+def test_a_connection_that_is_reset_costs_neither_lease_nor_place(
+    flavour, server, locks, proxy, door
+):
+    """The session is the same over the next connection."""
+    lock = locks.lock(door.name)
+    lease = lock.acquire()
+    session = session_of(server, door.name)
+    waiting = flavour.locks(proxy.url, ttl=TTL).lock(door.name)
+    waiter = flavour.start(waiting.acquire, timeout=20)
+    door.until([lease.token], 1)
+
+    old = set(proxy._connections)
+    proxy.reset()
+    until(lambda: len(proxy._connections - old) == 2, what="both are back")
+    lease.release()
+    second = waiter.result(5)
+
+    assert session_of(server, door.name) != session
+    assert second.token > lease.token
+    assert lease.lost.reason is None
+
+
+def test_a_wake_up_that_nobody_heard_is_made_up_for(flavour, proxy, door):
+    """It was its turn while it was cut off: it looks again as soon as it is back."""
+    lock = door.elsewhere()
+    lease = lock.acquire()
+    cut_off = flavour.locks(proxy.url, ttl=TTL).lock(door.name)
+    waiter = flavour.start(cut_off.acquire, timeout=20)
+    door.until([lease.token], 1)
+
+    proxy.refuse()
+    lease.release()
+    proxy.accept()
+
+    assert waiter.result(5).token > lease.token
+
+
+def test_a_connection_that_is_lost_puts_the_lease_at_risk_at_once(locks, proxy, door, diary):
+    """Long before a heartbeat is due, and long before the ttl is over."""
+    lock = locks.lock(door.name)
+    lease = lock.acquire()
+
+    proxy.refuse()
+    until(lambda: "AtRisk" in diary.kinds(), within=3, what="it is at risk")
+    proxy.accept()
+
+    lease.check()
+    lease.release()
+
+
+def test_who_has_waited_longer_than_a_ttl_outlives_a_short_outage(scenes, server, proxy):
+    """The session has kept its place all the while, though it was asked for nothing."""
+    ttl = 3.0
+    for one in scenes:
+        one.hold(server.url, ttl=TTL)
+        one.wait_behind(proxy.url, ttl=ttl)
+        one.flavour.give_up_after(0.2)
+    clock = scenes[0].flavour.clock
+    waiting_since = clock.now()
+    until(lambda: clock.now() > waiting_since + ttl, what="a ttl has passed")
+
+    proxy.refuse()
+    refused_since = clock.now()
+    until(lambda: clock.now() > refused_since + 0.5, what="longer than a request may take")
+    proxy.accept()
+    for one in scenes:
+        one.flavour.give_up_after(2.0)
+
+    assert all(one.is_passed_on() for one in scenes)

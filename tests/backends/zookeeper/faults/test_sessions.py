@@ -1,0 +1,237 @@
+"""Sessions that end: by the server's word, by a client that is killed or frozen, by silence."""
+
+from __future__ import annotations
+
+import pytest
+from backends.zookeeper.sessions import end_session, session_of, sessions_of
+from servers.zookeeper import TICK, until
+
+from holdfast import LeaseLost, OutcomeUnknown, StaleToken
+
+SLACK = 1.0
+"""How much later than it must, a thing may be told on a busy machine."""
+
+LONG = 30.0
+"""Longer than any test: what is gone was not ended by its time."""
+
+
+def test_a_session_that_the_server_ended_ends_its_leases_at_once(flavour, server, guarded, door):
+    """The holder is told as soon as the server says so, long before the ttl is over."""
+    locks = flavour.locks(server.url, ttl=LONG)
+    lock = locks.lock(door.name)
+    lease = lock.acquire()
+    guarded.write(door.name, lease.token)
+
+    end_session(server, session_of(server, door.name))
+    assert lease.lost.wait(2)
+    successor = door.elsewhere().acquire(timeout=2)
+    guarded.write(door.name, successor.token)
+
+    assert lease.lost.reason == "session_ended"
+    with pytest.raises(LeaseLost):
+        lease.release()
+    with pytest.raises(StaleToken):
+        guarded.write(door.name, lease.token)
+    successor.check()
+
+
+def test_a_client_whose_session_ended_has_a_new_one(flavour, server, door):
+    """The same client, the same lock: acquired again, with a larger token."""
+    locks = flavour.locks(server.url, ttl=LONG)
+    lock = locks.lock(door.name)
+    lease = lock.acquire()
+    before = session_of(server, door.name)
+    end_session(server, before)
+    assert lease.lost.wait(2)
+
+    again = flavour.start(lock.acquire, timeout=5).result(10)
+
+    assert again.token > lease.token
+    assert session_of(server, door.name) != before
+    again.release()
+
+
+def test_a_look_that_meets_the_end_of_the_session_is_repeated(flavour, server, door):
+    """It changes nothing, so a new session may answer it."""
+    locks = flavour.locks(server.url, ttl=LONG)
+    lock = locks.lock(door.name)
+    lease = lock.acquire()
+
+    end_session(server, session_of(server, door.name))
+    found = locks.inspect(door.name)
+
+    assert found.holders == ()
+    assert lease.lost.wait(2)
+
+
+def test_a_client_that_looks_before_it_locks_has_one_session(flavour, server, door):
+    """With the ttl that it was given: a second one would end under whoever looks meanwhile."""
+    opened = "zk_connection_request_count"
+    before = server.figures()[opened]
+    locks = flavour.locks(server.url, ttl=12.5)
+
+    locks.inspect(door.name)
+    lease = locks.lock(door.name).acquire()
+
+    assert lease.ttl == 12.5
+    assert server.figures()[opened] == before + 1
+
+
+def test_who_waits_with_a_session_that_ended_joins_again(flavour, server, door):
+    """Its place is gone with the session; within a moment it stands in line once more."""
+    holder = door.elsewhere(ttl=LONG)
+    lease = holder.acquire()
+    holding = session_of(server, door.name)
+    waiting = door.elsewhere(ttl=LONG)
+    waiter = flavour.start(waiting.acquire, timeout=20)
+    door.until([lease.token], 1)
+    [ended] = sessions_of(server, door.name) - {holding}
+
+    end_session(server, ended)
+    until(lambda: sessions_of(server, door.name) - {holding, ended}, what="it waits again")
+
+    assert door.line() == ([lease.token], 1)
+    assert not waiter.done()
+    lease.release()
+    assert waiter.result(2).token > lease.token
+
+
+def test_a_killed_holder_frees_the_name_within_its_ttl(scenes, server, puppet):
+    """Law 9: its session runs out, and whoever waits is let in."""
+    ttl = 1.6
+    holders = [puppet(one.flavour.name, server.url, ttl=ttl) for one in scenes]
+    tokens = [holder.ask("acquire", one.name) for one, holder in zip(scenes, holders, strict=True)]
+    for one in scenes:
+        one.wait_behind(server.url)
+
+    for holder in holders:
+        holder.kill()
+    killed_at = scenes[0].flavour.clock.now()
+
+    for one, token in zip(scenes, tokens, strict=True):
+        successor, granted_at = one.waiter.result(20)
+        assert granted_at - killed_at < ttl + TICK + SLACK
+        assert successor.token > token
+
+
+def test_a_crowd_killed_in_line_holds_up_who_is_behind_it_for_one_ttl(scenes, server, puppet):
+    """Law 10: their places go with their session, all at once."""
+    ttl = 1.6
+    crowds = []
+    for one in scenes:
+        one.hold(server.url)
+        crowds.append(puppet(one.flavour.name, server.url, ttl=ttl))
+        crowds[-1].ask("let_many_wait", one.name, 20)
+        until(lambda one=one: one.waiting() == 20, what="a crowd waits")
+        one.start_waiting(server.url)
+        until(lambda one=one: one.waiting() == 21, what="one more waits")
+
+    for crowd in crowds:
+        crowd.kill()
+    killed_at = scenes[0].flavour.clock.now()
+    for one in scenes:
+        one.lease.release()
+
+    for one in scenes:
+        successor, granted_at = one.waiter.result(20)
+        assert granted_at - killed_at < ttl + TICK + SLACK
+        assert successor.token > one.lease.token
+
+
+def test_a_frozen_holder_is_told_before_its_next_call_returns(scenes, server, puppet, guarded):
+    """Law 7 and 9: the next one runs after the ttl, and the late write is refused."""
+    ttl = 1.6
+    holders = [puppet(one.flavour.name, server.url, ttl=ttl) for one in scenes]
+    tokens = [holder.ask("acquire", one.name) for one, holder in zip(scenes, holders, strict=True)]
+    for one, token in zip(scenes, tokens, strict=True):
+        guarded.write(one.name, token)
+
+    for holder in holders:
+        holder.freeze()
+    frozen_at = scenes[0].flavour.clock.now()
+    for one in scenes:
+        one.start_waiting(server.url)
+    successors = [one.waiter.result(20) for one in scenes]
+    for one, (successor, _) in zip(scenes, successors, strict=True):
+        guarded.write(one.name, successor.token)
+    for holder in holders:
+        holder.thaw()
+
+    for one, holder, token in zip(scenes, holders, tokens, strict=True):
+        with pytest.raises(LeaseLost):
+            holder.ask("check", one.name)
+        with pytest.raises(LeaseLost):
+            holder.ask("release", one.name)
+        with pytest.raises(StaleToken):
+            guarded.write(one.name, token)
+    for successor, granted_at in successors:
+        assert granted_at - frozen_at < ttl + TICK + SLACK
+        successor.check()
+        successor.release()
+    for one, holder, (successor, _) in zip(scenes, holders, successors, strict=True):
+        # Its session is over, and it has a new one without being told to.
+        assert holder.ask("acquire", one.name, timeout=5) > successor.token
+
+
+def test_a_server_restarted_with_its_data_costs_nothing(scenes, own_server):
+    """Sessions stand in its log: the lease is renewed again, and the line is as it was."""
+    for one in scenes:
+        one.hold(own_server.url, ttl=20.0)
+        one.wait_behind(own_server.url, ttl=20.0)
+
+    own_server.kill()
+    own_server.start()
+
+    assert all(one.is_passed_on() for one in scenes)
+
+
+def test_a_frozen_server_costs_the_lease_and_leaves_nothing_behind(scenes, own_server):
+    """The holder is at risk, then told by its own clock; what was asked meanwhile is undone."""
+    ttl = 2.0
+    others = []
+    for one in scenes:
+        one.hold(own_server.url, ttl=ttl)
+        others.append(one.flavour.locks(own_server.url, ttl=LONG))
+        others[-1].lock(f"{one.name} warm").acquire().release()
+        one.flavour.give_up_after(0.2)
+
+    own_server.pause()
+    frozen_at = scenes[0].flavour.clock.now()
+    for one, other in zip(scenes, others, strict=True):
+        with pytest.raises(OutcomeUnknown):
+            other.lock(f"{one.name} window").acquire(timeout=0.1)
+    for one in scenes:
+        assert one.lease.lost.wait(ttl + SLACK)
+    own_server.resume()
+
+    for one in scenes:
+        assert one.diary.time_of("AtRisk") < one.diary.time_of("Lost") < frozen_at + ttl + SLACK
+        with pytest.raises(LeaseLost):
+            one.lease.release()
+        watcher = one.flavour.locks(own_server.url)
+        for each in (one.name, f"{one.name} window"):
+            until(lambda n=each, w=watcher: _is_free(w, n), what=f"{each} is free")
+        assert watcher.lock(one.name).acquire(timeout=2).token > one.lease.token
+
+
+def _is_free(watcher, name: str) -> bool:
+    found = watcher.inspect(name)
+    return not found.holders and not found.line
+
+
+def test_a_short_freeze_of_the_server_costs_nothing(scenes, own_server):
+    """Shorter than the ttl: renewed when it runs again, and those in line keep their places."""
+    for one in scenes:
+        one.hold(own_server.url, ttl=6.0)
+        one.wait_behind(own_server.url, ttl=6.0)
+        one.flavour.give_up_after(0.2)
+
+    own_server.pause()
+    for one in scenes:
+        one.diary.time_of("AtRisk")
+    own_server.resume()
+    for one in scenes:
+        one.diary.until_renewed()
+        one.flavour.give_up_after(2.0)
+
+    assert all(one.is_passed_on() for one in scenes)

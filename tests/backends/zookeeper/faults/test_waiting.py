@@ -1,0 +1,147 @@
+"""Those who wait, very many of them: each is woken when it is its turn, and not before."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from both_flavours import number_waiting
+from servers.zookeeper import ZooKeeperServer
+
+from holdfast import AsyncLocks
+
+CLIENTS = 5
+
+
+@dataclass
+class Course:
+    """How a line was served, and what it cost the server from the first release on."""
+
+    arrived: list[int]
+    served: list[int]
+    tokens: list[int]
+    watches: int = 0
+    wakings: int = 0
+    requests: int = 0
+
+
+def play(server: ZooKeeperServer, *, waiters: int, lock: Callable[[AsyncLocks], Any]) -> Course:
+    """Let so many wait behind one who holds, of several clients; then let them all through.
+
+    `lock` makes what they want, from a client.
+    """
+    course = Course([], [], [])
+
+    async def work() -> None:
+        opened = [AsyncLocks(server.url, ttl=30, request_timeout=20) for _ in range(CLIENTS)]
+        first = lock(opened[0])
+        lease = await first.acquire()
+        tasks: list[Awaitable[None]] = []
+        for client, locks in enumerate(opened):
+            mine = range(client, waiters, CLIENTS)
+            course.arrived.extend(mine)
+            # Strangers to the task that holds, not its children.
+            tasks += [
+                asyncio.create_task(_turn(lock(locks), n, course), context=contextvars.Context())
+                for n in mine
+            ]
+            while len((await locks.inspect(first.name)).line) < len(tasks):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)  # the server tells nobody when somebody joins
+            while number_waiting(locks) < len(mine):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)  # each knows that it waits, and so watches
+        before = await asyncio.to_thread(server.figures)
+        course.watches = before["zk_watch_count"]
+        await lease.release()
+        await asyncio.gather(*tasks)
+        after = await asyncio.to_thread(server.figures)
+        course.wakings = after[WAKINGS] - before[WAKINGS]
+        course.requests = after["zk_packets_received"] - before["zk_packets_received"]
+        for one in opened:
+            await one.aclose()
+
+    asyncio.run(work())
+    return course
+
+
+WAKINGS = "zk_sum_node_deleted_watch_count"
+"""How many watches have gone off because their node was deleted."""
+
+
+async def _turn(lock: Any, number: int, course: Course) -> None:
+    async with lock as lease:
+        course.served.append(number)
+        course.tokens.append(lease.token)
+
+
+def test_five_hundred_waiters_are_woken_one_by_one(own_server, name):
+    """One watch for each of them, one wake-up for each release; in order of arrival."""
+    course = play(own_server, waiters=500, lock=lambda locks: locks.lock(name))
+
+    assert course.watches == 500
+    assert course.wakings == 500
+    # Look, once woken, and give back; besides, heartbeats. A herd would cost hundreds each.
+    assert course.requests <= 3 * 500
+    assert course.served == course.arrived
+    assert course.tokens == sorted(set(course.tokens))
+
+
+def test_waiters_for_permits_are_not_all_woken_by_each_release(own_server, name):
+    """The head watches the holders, and the others only who stands before them."""
+
+    def permits(locks: AsyncLocks) -> Any:
+        return locks.semaphore(name, capacity=3, permits=2)
+
+    course = play(own_server, waiters=100, lock=permits)
+
+    assert course.wakings <= 3 * 100
+    assert course.requests <= 8 * 100
+    assert course.served == course.arrived
+
+
+def test_readers_are_let_in_together_by_the_writer_in_front(own_server, name):
+    """All of them may come in, so all are woken; the server tells each client once."""
+    course = play_readers(own_server, name, readers=100)
+
+    assert course.wakings == CLIENTS
+    assert course.requests <= 3 * 100
+    assert sorted(course.served) == sorted(course.arrived)
+
+
+def play_readers(server: ZooKeeperServer, name: str, *, readers: int) -> Course:
+    """Let a writer hold, and so many readers wait behind it."""
+    opened: list[Any] = []
+
+    def first_a_writer(locks: AsyncLocks) -> Any:
+        rwlock = locks.rwlock(name)
+        opened.append(rwlock)
+        return rwlock.write() if len(opened) == 1 else rwlock.read()
+
+    return play(server, waiters=readers, lock=first_a_writer)
+
+
+def test_who_gives_up_in_the_middle_of_the_line_wakes_nobody_in_vain(flavour, server, door):
+    """The one behind it watches who is now in front, and is served in its turn."""
+    opened = [flavour.locks(server.url, ttl=30) for _ in range(2)]
+    lease = door.elsewhere(ttl=30).acquire()
+    waiters = []
+    for number in range(3):
+        wanted = opened[number % 2].lock(door.name)
+        timeout = 1.5 if number == 1 else 20
+        waiters.append(flavour.start(wanted.acquire, timeout=timeout))
+        door.until([lease.token], number + 1)
+
+    with pytest.raises(TimeoutError):
+        waiters[1].result(5)
+    door.until([lease.token], 2)
+    assert not waiters[0].done()
+    assert not waiters[2].done()
+    lease.release()
+    second = waiters[0].result(5)
+
+    assert not waiters[2].done()
+    second.release()
+    assert waiters[2].result(5).token > second.token

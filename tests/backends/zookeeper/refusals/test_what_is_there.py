@@ -1,0 +1,154 @@
+"""What answers at the address: nothing, another protocol, no quorum, no such chroot."""
+
+from __future__ import annotations
+
+import pytest
+from servers.zookeeper import free_ports, shared_ensemble, shared_server, until
+
+from holdfast import BackendError, BackendUnavailable, ConfigurationError
+
+PASSWORD = "open-sesame-4711"
+
+
+def test_a_port_where_nothing_listens(refusal):
+    error = refusal(f"zookeeper://clerk:{PASSWORD}@127.0.0.1:{free_ports(1)[0]}")
+
+    assert isinstance(error, BackendUnavailable)
+    assert "nothing listens" in str(error)
+
+
+def test_several_ports_where_nothing_listens(refusal):
+    """All that were given are named."""
+    ports = free_ports(2)
+    error = refusal(f"zookeeper://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}")
+
+    assert isinstance(error, BackendUnavailable)
+    assert f"127.0.0.1:{ports[1]}" in str(error)
+
+
+def test_a_host_without_an_address(refusal):
+    error = refusal("zookeeper://no-such-host.invalid:2181")
+
+    assert isinstance(error, BackendUnavailable)
+
+
+def test_a_server_that_says_nothing(refusal, talker):
+    error = refusal(talker().url)
+
+    assert isinstance(error, BackendUnavailable)
+    assert "in time" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("greeting", "answer"),
+    [
+        (b"", b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"),
+        (b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", b""),
+        (b"", b"-ERR unknown command\r\n"),
+        (b"\0" * 64, b""),
+    ],
+    ids=["HTTP", "SSH", "Redis", "zeros"],
+)
+def test_a_server_of_another_kind(refusal, talker, greeting, answer):
+    """It answers, and what it says cannot be read."""
+    error = refusal(talker(greeting=greeting, answer=answer).url)
+
+    assert isinstance(error, (BackendError, ConfigurationError))
+    assert "ZooKeeper" in str(error)
+
+
+def test_members_without_a_quorum(refusal):
+    """Servers are there, but they serve nobody while most of them are missing."""
+    ensemble = shared_ensemble().heal()
+    for one in ensemble.members[:2]:
+        one.kill()
+    until(lambda: ensemble.members[2].mode() is None, what="it serves nobody")
+
+    error = refusal(ensemble.members[2].url)
+
+    assert isinstance(error, BackendUnavailable)
+
+
+@pytest.mark.parametrize("path", ["queue/config", "stranger"], ids=["in line", "as a name"])
+def test_a_node_of_another_program_hides_no_other_name(flavour, namespace, caplog, path):
+    """Whoever wants that very name is told; a survey tells of all others."""
+    locks = flavour.locks(shared_server().url, namespace=namespace)
+    kept = [locks.lock(name).acquire(timeout=5) for name in ("queue", "window")]
+    with shared_server().client() as client:
+        client.create(f"/{namespace}/{path}", b"theirs")
+
+    found = [one.name for one in locks.survey("")]
+
+    assert found == [one.name for one in kept if not path.startswith(one.name)]
+    assert path in caplog.text
+    with pytest.raises(ConfigurationError, match="another program"):
+        locks.inspect(path.partition("/")[0])
+    for one in kept:
+        one.release()
+
+
+def test_a_chroot_that_does_not_exist(refusal):
+    """It is not made in passing: more likely it is misspelt."""
+    error = refusal(f"{shared_server().url}/no/such/place", within=2.0)
+
+    assert isinstance(error, ConfigurationError)
+    assert "/no/such/place" in str(error)
+    with shared_server().client() as client:
+        assert not client.exists("/no")
+
+
+def test_a_chroot_that_exists(flavour):
+    with shared_server().client() as client:
+        client.ensure_path("/shop/locks")
+
+        lease = flavour.locks(f"{shared_server().url}/shop/locks").lock("door").acquire(timeout=5)
+
+        assert client.get_children("/shop/locks") == ["holdfast"]
+    lease.release()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "zookeeper://",
+        "zookeeper:///chroot",
+        "zookeeper://host:port",
+        "zookeeper://host:70000",
+        "zookeeper://host,,other",
+        "zookeeper://host//double",
+        "zookeeper://host/../up",
+        "zookeeper://host?colour=red",
+    ],
+)
+def test_a_url_that_cannot_be_meant(flavour, url):
+    """Refused before anything is asked."""
+    with pytest.raises(ConfigurationError) as told:
+        flavour.locks(url)
+
+    assert "\n" not in str(told.value)
+
+
+def test_another_ttl_on_a_lock(flavour):
+    """The session is the client's, and there is one."""
+    locks = flavour.locks(shared_server().url, ttl=10)
+
+    with pytest.raises(ConfigurationError, match="ttl"):
+        locks.lock("door", ttl=5)
+
+
+def test_the_same_ttl_on_a_lock(flavour, namespace):
+    locks = flavour.locks(shared_server().url, ttl=10, namespace=namespace)
+
+    lease = locks.lock("door", ttl=10).acquire(timeout=5)
+
+    assert lease.ttl == 10
+
+
+@pytest.mark.parametrize(
+    "options", [{"owner": "saga-42"}, {"lock_delay": 1.0}], ids=["owner", "lock_delay"]
+)
+def test_what_it_does_not_offer_is_refused_by_name(flavour, options):
+    locks = flavour.locks(shared_server().url)
+
+    with pytest.raises(ConfigurationError, match=next(iter(options))):
+        locks.lock("door", **options).acquire(timeout=1)

@@ -1,0 +1,109 @@
+"""Who may: nodes whose ACL does not let us in, credentials that are wrong, and right ones."""
+
+from __future__ import annotations
+
+import pytest
+from kazoo.security import make_acl, make_digest_acl
+from servers.zookeeper import shared_server, until
+
+from holdfast import ConfigurationError
+
+PASSWORD = "open-sesame-4711"
+
+
+@pytest.fixture
+def guarded(namespace):
+    """Our top node, which only the clerk may use; its path."""
+    clerk = make_digest_acl("clerk", PASSWORD, all=True)
+    with shared_server().client() as client:
+        client.create(f"/{namespace}", acl=[clerk])
+    return f"/{namespace}"
+
+
+@pytest.fixture
+def as_clerk():
+    host = shared_server().address
+    return f"zookeeper://clerk:{PASSWORD}@{host}"
+
+
+def test_a_node_that_we_may_not_use(refusal, namespace, guarded):
+    error = refusal(shared_server().url, namespace=namespace, within=2.0)
+
+    assert isinstance(error, ConfigurationError)
+    assert guarded in str(error)
+
+
+def test_a_wrong_password(refusal, namespace, guarded):
+    """ZooKeeper takes every password, and then lets its owner do nothing."""
+    url = f"zookeeper://clerk:wrong-{PASSWORD}@{shared_server().address}"
+    error = refusal(url, namespace=namespace, within=2.0)
+
+    assert isinstance(error, ConfigurationError)
+    assert guarded in str(error)
+    assert "clerk" in str(error)
+
+
+def test_a_user_who_may(flavour, namespace, guarded, as_clerk):
+    locks = flavour.locks(as_clerk, namespace=namespace)
+
+    lease = locks.lock("door").acquire(timeout=5)
+
+    lease.check()
+    assert PASSWORD not in repr(locks)
+    lease.release()
+
+
+def test_what_a_user_makes_is_closed_to_others(flavour, refusal, namespace, as_clerk):
+    """With credentials, our nodes belong to whoever has them."""
+    lock = flavour.locks(as_clerk, namespace=namespace).lock("door")
+    lease = lock.acquire(timeout=5)
+
+    error = refusal(shared_server().url, namespace=namespace, within=2.0)
+
+    assert isinstance(error, ConfigurationError)
+    assert f"/{namespace}" in str(error)
+    lease.release()
+
+
+def test_a_reader_may_not_lock(refusal, namespace):
+    """A node that everybody may read: the path where it stops is named."""
+    owner = make_digest_acl("clerk", PASSWORD, all=True)
+    everybody = make_acl("world", "anyone", read=True)
+    with shared_server().client() as client:
+        client.create(f"/{namespace}", acl=[owner, everybody])
+
+    error = refusal(shared_server().url, namespace=namespace, within=2.0)
+
+    assert isinstance(error, ConfigurationError)
+    assert f"/{namespace}" in str(error)
+
+
+def test_a_top_node_that_we_may_not_read_costs_no_lease(flavour, namespace):
+    """The heartbeat asks for it, and the no is as good: a majority has agreed on that too."""
+    may_join = make_acl("world", "anyone", create=True, delete=True)
+    with shared_server().client() as client:
+        client.create(f"/{namespace}", acl=[may_join])
+    renewed: list[str] = []
+    locks = flavour.locks(
+        shared_server().url,
+        namespace=namespace,
+        ttl=1.0,
+        on_event=lambda event: renewed.append(type(event).__name__),
+    )
+
+    lease = locks.lock("door").acquire(timeout=5)
+    until(lambda: renewed.count("Renewed") >= 5, what="it is renewed for longer than its ttl")
+
+    lease.check()
+    lease.release()
+
+
+def test_sasl_without_its_package(refusal, monkeypatch):
+    """Told at once and by name, and nothing is left running that fails again and again."""
+    monkeypatch.setattr("kazoo.protocol.connection.PURESASL_AVAILABLE", False)
+    login = {"mechanism": "DIGEST-MD5", "username": "clerk", "password": PASSWORD}
+
+    error = refusal(shared_server().url, within=2.0, sasl_options=login)
+
+    assert isinstance(error, ConfigurationError)
+    assert "kazoo[sasl]" in str(error)

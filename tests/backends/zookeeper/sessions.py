@@ -1,0 +1,52 @@
+"""Sessions as the server sees them: whose they are, and how to end one from outside."""
+
+from __future__ import annotations
+
+import struct
+
+from servers.zookeeper import ZooKeeperServer, connected
+
+_SECRET = 0xB3415C00
+_MULTIPLIER = 0x5DEECE66D
+_MASK = 2**48 - 1
+
+
+def session_of(server: ZooKeeperServer, name: str) -> int:
+    """Return the session that has a claim on a name; there has to be one such session."""
+    [only] = sessions_of(server, name)
+    return only
+
+
+def sessions_of(server: ZooKeeperServer, name: str) -> set[int]:
+    """Return the sessions with claims on a name; only a leader knows, or a server alone."""
+    found: set[int] = set()
+    session = 0
+    for line in server.ask("dump").partition("Sessions with Ephemerals")[2].splitlines():
+        if line.startswith("0x"):
+            session = int(line.rstrip(":"), 16)
+        elif f"{name}/" in line:
+            found.add(session)
+    return found
+
+
+def end_session(server: ZooKeeperServer, session: int) -> None:
+    """End a session as if its time were over: from now on the server does not know it.
+
+    Whoever comes with its id and its password may close it. The server makes the password from
+    the id, by Java's random numbers, and so can we.
+    """
+    with connected(server.address, client_id=(session, _password(session))) as client:
+        assert client.client_id[0] == session, "the session was over already"
+
+
+def _password(session: int) -> bytes:
+    state = ((session ^ _SECRET) ^ _MULTIPLIER) & _MASK
+    password = b""
+    for _ in range(4):
+        state = (state * _MULTIPLIER + 0xB) & _MASK
+        password += struct.pack("<i", _signed(state >> 16))
+    return password
+
+
+def _signed(number: int) -> int:
+    return number - 2**32 if number >= 2**31 else number

@@ -1,0 +1,362 @@
+"""Real ZooKeeper servers for tests: one, or an ensemble of three, gone with the run.
+
+A server that cannot be started fails the test that asked for it; nothing is skipped.
+Ticks are short, so that sessions may be: a session lasts 2 ticks at least.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+from freezing import freeze
+from kazoo.client import KazooClient
+from servers.redis import free_ports
+
+PATIENCE = 20.0
+"""A server of this machine that has not answered by then will not."""
+
+TICK = 0.1
+"""What the servers of this page count time in; a session ends at the tick after its end."""
+
+SYNC_LIMIT = 20
+"""So many ticks may leader and follower not hear each other, before they part."""
+
+SETTINGS: dict[str, object] = {
+    "tickTime": round(TICK * 1000),
+    "initLimit": 50,
+    "syncLimit": SYNC_LIMIT,
+    "maxSessionTimeout": 60_000,
+    "maxClientCnxns": 0,
+    "clientPortAddress": "127.0.0.1",
+    "admin.enableServer": "false",  # it would want port 8080, and every server the same
+    "4lw.commands.whitelist": "*",
+}
+
+JAVA = (
+    *("java", "-Xms16m", "-Xmx128m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    *("-XX:-UsePerfData", "-Xshare:auto", "-Xlog:disable"),
+    # The log file is made as large as this at once, by default 64 MB for each server.
+    "-Dzookeeper.preAllocSize=256",
+    # The disk is not on trial, and what was written outlives a killed process without it.
+    "-Dzookeeper.forceSync=no",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+)
+CLASSES = (
+    *("/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"),
+    # For TLS; the manifest of the first names all others.
+    *("/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"),
+)
+
+
+def until(condition: Callable[[], object], *, within: float = PATIENCE, what: str = "this") -> None:
+    """Wait until the condition is true; fail if it never is."""
+    deadline = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < deadline, f"not in {within} s: {what}"
+        time.sleep(0.005)
+
+
+class ZooKeeperServer:
+    """One server in a directory of its own; what it was told outlives its process.
+
+    A setting of None leaves that setting out. `java` are options for its virtual machine.
+    """
+
+    def __init__(
+        self, *, settings: dict[str, object] | None = None, java: tuple[str, ...] = ()
+    ) -> None:
+        self.java = java
+        self.directory = Path(tempfile.mkdtemp(prefix="holdfast-zookeeper-"))
+        self.settings = SETTINGS | (settings or {})
+        [self.port] = free_ports(1)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """Host and port, as a connection string of ZooKeeper names them."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The URL of this server alone."""
+        return f"zookeeper://{self.address}"
+
+    def start(self) -> Self:
+        """Return once it serves; started again it has the same port and data."""
+        for is_last in (False, False, True):
+            self.spawn()
+            if self.until_it_serves(raises=is_last):
+                break
+            # Somebody took the port between our choice and the server's bind.
+            [self.port] = free_ports(1)
+        return self
+
+    def spawn(self) -> None:
+        """Begin to start it, and do not wait."""
+        with (self.directory / "log").open("ab") as log:
+            # Dies with the thread that started it, also when the run is killed.
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", "--", *self.command()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=self.directory,
+            )
+        atexit.register(self.stop)
+
+    def command(self) -> list[str]:
+        """Return what is run, with its settings written down."""
+        path = self.directory / "zoo.cfg"
+        found = self.settings | {"clientPort": self.port, "dataDir": self.directory / "data"}
+        path.write_text("".join(f"{key}={found[key]}\n" for key in found if found[key] is not None))
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        return [*JAVA, *self.java, "-cp", ":".join(CLASSES), main, str(path)]
+
+    def until_it_serves(self, *, raises: bool = True) -> bool:
+        """Return once it says in what mode it serves; false if its process has ended.
+
+        `ruok` would be answered with `imok` long before it serves.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while self.mode() is None:
+            is_over = self.process.poll() is not None
+            if is_over and not raises:
+                return False
+            if is_over or time.monotonic() > deadline:
+                raise RuntimeError(f"ZooKeeper did not start:\n{self.log()}")
+            time.sleep(0.005)
+        return True
+
+    def log(self) -> str:
+        """Return the beginning of what it wrote, where the reason stands."""
+        return (self.directory / "log").read_text()[:4000]
+
+    def mode(self) -> str | None:
+        """Return standalone, leader or follower; None while it does not serve."""
+        # Soon, and again: one that is only starting may take the word and never answer it.
+        for line in self.ask("srvr", within=0.3).splitlines():
+            key, _, value = line.partition(": ")
+            if key == "Mode":
+                return value
+        return None
+
+    def ask(self, word: str, *, within: float = 2.0) -> str:
+        """Return the answer to a four-letter word; nothing from a server that is not there."""
+        answer = b""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=within) as connection:
+                connection.sendall(word.encode())
+                while data := connection.recv(65536):
+                    answer += data
+        except OSError:
+            return ""
+        return answer.decode()
+
+    def figures(self) -> dict[str, int]:
+        """Return what `mntr` counts, such as zk_packets_received."""
+        found = {}
+        for line in self.ask("mntr").splitlines():
+            key, _, value = line.partition("\t")
+            with suppress(ValueError):  # a word, such as the version
+                found[key] = int(float(value))
+        return found
+
+    @contextmanager
+    def client(self, **options: Any) -> Iterator[KazooClient]:
+        """Give a plain client of kazoo, connected."""
+        with connected(self.address, **options) as client:
+            yield client
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The running server."""
+        assert self._process is not None, "the server was not started"
+        return self._process
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process, frozen or not."""
+        return self._process is not None and self._process.poll() is None
+
+    def pause(self) -> None:
+        """Freeze the process."""
+        freeze(self.process)
+
+    def resume(self) -> None:
+        """Let it run again."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """End it for good, and delete what it kept."""
+        if self.is_running:
+            self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        atexit.unregister(self.stop)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class Ensemble:
+    """Three servers that elect a leader among themselves."""
+
+    def __init__(self, *, settings: dict[str, object] | None = None) -> None:
+        self.members: list[ZooKeeperServer] = []
+        self._settings = settings or {}
+
+    def start(self) -> Self:
+        """Return once all three serve, one of them as the leader."""
+        for is_last in (False, False, True):
+            self.members = [ZooKeeperServer() for _ in range(3)]
+            self._introduce()
+            for one in self.members:
+                one.spawn()
+            if self._is_whole_in_time(raises=is_last):
+                break
+            self.stop()  # somebody took one of the nine ports
+        return self
+
+    def _introduce(self) -> None:
+        """Tell each of them who it is, and where the others are."""
+        ports = free_ports(6)
+        quorum, election = ports[:3], ports[3:]
+        for number, one in enumerate(self.members):
+            (one.directory / "data").mkdir()
+            (one.directory / "data" / "myid").write_text(str(number + 1))
+            one.settings |= self._settings
+            one.settings |= {
+                f"server.{i + 1}": f"127.0.0.1:{self.way(number, i, quorum[i])}"
+                f":{self.election_way(number, i, election[i])}"
+                for i in range(3)
+            }
+
+    def way(self, member: int, other: int, port: int) -> int:
+        """Return the port by which a member reaches the quorum port of another, or binds it."""
+        del member, other
+        return port
+
+    def election_way(self, member: int, other: int, port: int) -> int:
+        """Return the port by which a member reaches the election port of another."""
+        del member, other
+        return port
+
+    def _is_whole_in_time(self, *, raises: bool) -> bool:
+        try:
+            self.until_whole()
+        except AssertionError:
+            if raises:
+                logs = "\n".join(one.log() for one in self.members)
+                raise RuntimeError(f"no ensemble:\n{logs}") from None
+            return False
+        return True
+
+    @property
+    def address(self) -> str:
+        """All members, as a connection string of ZooKeeper names them."""
+        return ",".join(one.address for one in self.members)
+
+    @property
+    def url(self) -> str:
+        """The URL that names all members."""
+        return f"zookeeper://{self.address}"
+
+    def leader(self) -> ZooKeeperServer:
+        """Return who leads now; wait if an election is on."""
+        found: list[ZooKeeperServer] = []
+
+        def is_found() -> bool:
+            # Kept: who is asked twice may be too slow to answer the second time.
+            found[:] = [one for one in self.members if one.is_running and one.mode() == "leader"]
+            return bool(found)
+
+        until(is_found, what="somebody leads")
+        return found[0]
+
+    def followers(self) -> list[ZooKeeperServer]:
+        """Return who follows, in an ensemble that is whole: all but the leader."""
+        leader = self.leader()
+        return [one for one in self.members if one.is_running and one is not leader]
+
+    def until_whole(self) -> None:
+        """Return once one leads and the others follow it."""
+        until(
+            lambda: (
+                sorted(one.mode() or "" for one in self.members)
+                == ["follower", "follower", "leader"]
+            ),
+            what="one leads and two follow",
+        )
+        until(
+            lambda: self.leader().figures().get("zk_synced_followers") == 2, what="both are in step"
+        )
+
+    def heal(self) -> Self:
+        """Bring back whoever is dead or frozen, and return once it is whole."""
+        for one in self.members:
+            if one.is_running:
+                one.resume()
+            else:
+                one.spawn()
+        self.until_whole()
+        return self
+
+    @contextmanager
+    def client(self, **options: Any) -> Iterator[KazooClient]:
+        """Give a plain client of kazoo, connected to any of them."""
+        with connected(self.address, **options) as client:
+            yield client
+
+    def stop(self) -> None:
+        """End all of them for good."""
+        for one in self.members:
+            one.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+@contextmanager
+def connected(hosts: str, **options: Any) -> Iterator[KazooClient]:
+    """Give a plain client of kazoo that connects quickly, and again quickly."""
+    quick = {"max_tries": -1, "delay": 0.02, "max_delay": 0.1}
+    client = KazooClient(hosts, connection_retry=quick, **options)
+    with ExitStack() as stack:
+        stack.callback(client.close)
+        stack.callback(client.stop)
+        client.start(timeout=PATIENCE)
+        yield client
+
+
+@cache
+def shared_server() -> ZooKeeperServer:
+    """Return a server that all tests of this run share; use a namespace of your own."""
+    return ZooKeeperServer().start()
+
+
+@cache
+def shared_ensemble() -> Ensemble:
+    """Return an ensemble that all tests of this run share; heal it before use."""
+    return Ensemble().start()

@@ -1,0 +1,149 @@
+"""Members of an ensemble that can be cut from each other, while clients still reach them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Self
+
+from servers.proxy import Connection, Direction, Proxy
+from servers.zookeeper import Ensemble, ZooKeeperServer, until
+
+
+class Way(Proxy):
+    """The way of a member to a port of another, which can be cut without a word."""
+
+    async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        # A leader listens only once it leads. A follower that was accepted and then reset would
+        # begin another election, where one that is refused simply tries again.
+        for _ in range(100):
+            try:
+                _, probe = await asyncio.open_connection("127.0.0.1", self._target)
+            except OSError:
+                await asyncio.sleep(0.02)
+            else:
+                probe.transport.abort()
+                break
+        await super()._serve(reader, client)
+
+    async def _pump(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        one: Connection,
+        direction: Direction,
+    ) -> None:
+        try:
+            while data := await reader.read(65536):
+                await direction.is_open.wait()
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            await direction.is_open.wait()
+            one.reset()
+        else:
+            await direction.is_open.wait()  # where it is cut, not even its end is heard
+            writer.close()
+
+    def cut(self, *, told: bool = False) -> None:
+        """Deliver nothing more, in either direction, and close nothing.
+
+        If `told`, whoever uses this way hears that it ended, and whom it leads to does not.
+        """
+        self._is_refusing = True
+        self._on_loop(self._close_doors)
+        if told:
+            self._on_loop(self._reset_clients)
+
+    async def _close_doors(self) -> None:
+        for one in self._connections:
+            one.up.is_open.clear()
+            one.down.is_open.clear()
+
+    async def _reset_clients(self) -> None:
+        for one in self._connections:
+            one.reset_client()
+
+    def mend(self) -> None:
+        """Be a way again; what was under way when it was cut is gone."""
+        self.reset()
+        self.let_through()
+        until(lambda: not self.connections, what="the old connections are gone")
+        self._is_refusing = False
+
+    @property
+    def is_cut(self) -> bool:
+        return self._is_refusing
+
+
+class CuttableEnsemble(Ensemble):
+    """An ensemble whose members can be cut from each other, while clients still reach them."""
+
+    def __init__(self, *, settings: dict[str, object] | None = None) -> None:
+        super().__init__(settings=settings)
+        self._ways: dict[tuple[int, int], Way] = {}
+        self._election_ways: dict[tuple[int, int], Way] = {}
+
+    def way(self, member: int, other: int, port: int) -> int:
+        """Return the port of a proxy, but to each member its own."""
+        if member == other:
+            return port
+        found = self._ways[member, other] = Way(port)
+        return found.__enter__().port
+
+    def election_way(self, member: int, other: int, port: int) -> int:
+        """Return the port of a proxy here too."""
+        if member == other:
+            return port
+        found = self._election_ways[member, other] = Way(port)
+        return found.__enter__().port
+
+    def cut_off(self, follower: ZooKeeperServer) -> None:
+        """Let a follower and its leader hear no more of each other.
+
+        Followers connect to their leader; over their election ports they still talk.
+        """
+        for (member, _), way in self._ways.items():
+            if self.members[member] is follower:
+                way.cut()
+
+    def depose(self, leader: ZooKeeperServer, *, silently: bool) -> None:
+        """Cut a leader from all others, while its clients still reach it.
+
+        Silently, nobody is told, and all wait for each other equally long. Otherwise its
+        followers hear at once that it is gone and elect another, and it does not hear of it.
+        """
+        number = self.members.index(leader)
+        for ends, way in self._election_ways.items():
+            if number in ends:
+                way.cut()
+        for (member, other), way in self._ways.items():
+            if other == number:
+                way.cut(told=not silently)
+            elif member == number:
+                way.cut()
+
+    def heal(self) -> Self:
+        """Mend all ways too, and wait until whoever was cut off has come by them."""
+        cut = {member for (member, _), way in self._ways.items() if way.is_cut}
+        for way in self._all_ways():
+            if way.is_cut:
+                way.mend()
+        for member in cut:
+            until(lambda member=member: self._is_back(member), what="it is back")
+        return super().heal()
+
+    def _is_back(self, member: int) -> bool:
+        return self.members[member].mode() == "leader" or any(
+            way.connections for (one, _), way in self._ways.items() if one == member
+        )
+
+    def stop(self) -> None:
+        """End all of them, and the ways between them."""
+        super().stop()
+        for way in self._all_ways():
+            way.__exit__()
+        self._ways.clear()
+        self._election_ways.clear()
+
+    def _all_ways(self) -> list[Way]:
+        return [*self._ways.values(), *self._election_ways.values()]
