@@ -14,7 +14,7 @@ from typing import Any, Self
 from servers.redis import ClusterNode, RedisServer, free_ports
 from servers.redis_topologies import ClusterServers, until
 
-from holdfast.backends.redis.topology import SLOTS
+from holdfast.backends.redis.routing import SLOTS
 
 HEAD, SENDER = 80, slice(40, 80)
 """Every message on the bus begins with so many bytes; who sends it stands in these."""

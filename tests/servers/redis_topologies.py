@@ -17,8 +17,8 @@ import redis
 from servers.certificates import Certificates, certificates
 from servers.redis import ClusterNode, RedisServer
 
-from holdfast.backends.redis.topology import slot_of_key
-from holdfast.backends.redis.verbs import Keys
+from holdfast.backends.redis.requests import Keys
+from holdfast.backends.redis.routing import slot_of_key
 
 SERVICE = "mymaster"
 

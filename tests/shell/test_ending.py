@@ -263,13 +263,13 @@ def test_closing_waits_once_for_a_store_that_is_away() -> None:
 def test_errands_wait_for_a_thread_and_the_error_stays_the_stores(
     monkeypatch: pytest.MonkeyPatch, eventually: Any
 ) -> None:
-    with Locks.from_backend(backend := FaultyBackend.around("memory://errands")) as locks:
+    with Locks.from_backend(backend := FaultyBackend.around("memory://followups")) as locks:
         kept = locks.lock("kept", ttl=0.5).acquire()
         lease = locks.lock("door").acquire()
         spawn = threads.spawn
 
         def refuse(*arguments: Any, name: str) -> Any:
-            if name == "holdfast-errands":
+            if name == "holdfast-followups":
                 raise RuntimeError("can't start new thread")
             return spawn(*arguments, name=name)
 

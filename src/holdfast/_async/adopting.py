@@ -44,7 +44,7 @@ class AsyncAdoption(AsyncAcquisition):
         client.enter()
         # The store would give it to the same client once more, which may repeat what was not
         # answered. So a job that is delivered twice is told apart here.
-        if client.errands.is_about(self.claim) or not client.holds.begin_adopting(self):
+        if client.followups.is_about(self.claim) or not client.holds.begin_adopting(self):
             raise self._lost("taken")
         try:
             return self.lease_on(await self._adopted())

@@ -9,8 +9,8 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from holdfast._async.errands import AsyncErrands
-from holdfast._async.holds import AsyncHolds
+from holdfast._async.followups import AsyncFollowups
+from holdfast._async.hold_registry import AsyncHoldRegistry
 from holdfast._async.watchdog import AsyncWatchdog
 from holdfast.errors import BackendError, LocksClosed, OutcomeUnknown
 from holdfast.model import AtRisk, Claim, Event, Lost, Owner, Released, Renewal
@@ -51,13 +51,13 @@ class AsyncClient:
         self.clock = clock
         self.request_timeout = request_timeout
         self.logger = logging.getLogger("holdfast")
-        self.home = runtime.Home()
+        self.loop_guard = runtime.LoopGuard()
         self.state = runtime.StateLock()
         self.watchdog = AsyncWatchdog(self)
-        self.errands = AsyncErrands(self)
+        self.followups = AsyncFollowups(self)
         self._on_event = on_event
         self._label = label or ""
-        self.holds = AsyncHolds(self.state)
+        self.holds = AsyncHoldRegistry(self.state)
         # Weakly: one that was interrupted is not there any more, and nobody waits for it.
         self._asking: weakref.WeakSet[AsyncAcquisition] = weakref.WeakSet()
         self._cancellable: weakref.WeakSet[AsyncAcquisition] = weakref.WeakSet()
@@ -82,7 +82,7 @@ class AsyncClient:
     def enter(self) -> None:
         """Refuse a closed client or a second loop, and tell of what was lost meanwhile."""
         self.refuse_closed()
-        self.home.check()
+        self.loop_guard.check()
         if self._left_behind:
             self.watchdog.wake()
         self.watchdog.notice()
@@ -234,7 +234,7 @@ class AsyncClient:
     def _release_later(self, hold: AsyncHold) -> None:
         hold.needs_tombstone = True
         hold.is_entrusted = True
-        self.errands.release_later(hold.grant)
+        self.followups.release_later(hold.grant)
 
     async def _why_over(self, hold: AsyncHold, *, answered_at: float) -> str:
         # What was answered after its time had ended by itself, however early it was sent.
@@ -316,7 +316,7 @@ class AsyncClient:
             hold.lose("closed")
         # A store that does not answer is waited for once, whatever it is asked.
         deadline = self.request_deadline()
-        self.errands.hurry(deadline)
+        self.followups.hurry(deadline)
         await self._end_asking(deadline)
         for hold in holds:
             for block in list(hold.blocks):
@@ -334,7 +334,7 @@ class AsyncClient:
                 self.logger.debug("closing without the store: %s", error)
         await self.watchdog.stop()
         self.clear_up()
-        await self.errands.stop()
+        await self.followups.stop()
         self._is_shut = True
         await self.backend.aclose()
         # Not before: what an interrupt leaves of it is done by whoever closes again.
@@ -382,13 +382,13 @@ class AsyncClient:
         """Hold nothing, and be somebody else."""
         holds = self.holds.all()
         self.state = runtime.StateLock()
-        self.holds = AsyncHolds(self.state)
+        self.holds = AsyncHoldRegistry(self.state)
         self._asking = weakref.WeakSet()
         self._cancellable = weakref.WeakSet()
         self._left_behind.clear()
         self.watchdog.after_fork_in_child()
-        self.errands.after_fork_in_child()
-        self.home = runtime.Home()
+        self.followups.after_fork_in_child()
+        self.loop_guard = runtime.LoopGuard()
         for hold in holds:
             hold.lost.reason = None  # whatever was told before, here nothing of it is ours
             hold.lost.set("forked")

@@ -6,9 +6,9 @@ import functools
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from holdfast._async.acquiring import AsyncAcquisition, Refused
-from holdfast._async.entered import AsyncEntered
 from holdfast._async.handle import AsyncDuty
 from holdfast._async.lease import lease_on
+from holdfast._async.open_blocks import AsyncOpenBlocks
 from holdfast.core.admission import would_wait
 from holdfast.core.naming import checked_name
 from holdfast.errors import (
@@ -65,7 +65,7 @@ class AsyncLock:
         # In the order of acquiring, and whose they are: the caller of `acquire` may not store the
         # lease, but mean to end it by `release`.
         self._handles: dict[AsyncHandle, weakref.ref[runtime.Context]] = {}
-        self._entered: AsyncEntered[AsyncLease] = AsyncEntered(client)
+        self._entered: AsyncOpenBlocks[AsyncLease] = AsyncOpenBlocks(client)
         capabilities = client.backend.capabilities
         checked_ttl(options.ttl, minimum=client.backend.min_ttl)
         if capabilities.ends_by == "session" and options.ttl != client.ttl:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast._async.acquiring import AsyncAcquisition, Together
-from holdfast._async.entered import AsyncEntered
 from holdfast._async.handle import AsyncDuty
 from holdfast._async.lease import lease_on
 from holdfast._async.lock import AsyncLock
+from holdfast._async.open_blocks import AsyncOpenBlocks
 from holdfast.errors import (
     AcquireTimeout,
     ConfigurationError,
@@ -57,7 +57,7 @@ class AsyncAllOf:
         self._options = options
         self._locks = {name: AsyncLock(client, name, options) for name in names}
         self._order = sorted(names, key=str.encode)
-        self._entered: AsyncEntered[runtime.ExitStack] = AsyncEntered(client)
+        self._entered: AsyncOpenBlocks[runtime.ExitStack] = AsyncOpenBlocks(client)
         # In the order of acquiring. Handles, not leases: whose thread or task has ended is
         # abandoned, and what keeps a lease alive would hide that.
         self._taken: list[tuple[list[AsyncHandle], weakref.ref[runtime.Context]]] = []

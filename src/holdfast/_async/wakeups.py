@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 
-class Ear(Protocol):
+class Subscription(Protocol):
     """Something that rings, and can be listened to by those who wait."""
 
     async def attend(self, event: runtime.Event, *, deadline: float) -> None:
@@ -41,18 +41,20 @@ class AsyncWakeups:
             event.set()
         return event is not None
 
-    async def wait(self, claim_id: str, *, deadline: float, ear: Ear | None = None) -> bool:
+    async def wait(
+        self, claim_id: str, *, deadline: float, subscription: Subscription | None = None
+    ) -> bool:
         """Return at the next ring, or at one that came since the last wait; false if none did.
 
-        Given an ear on what brings the rings, whoever waits may listen by itself.
+        Given a subscription to what brings the rings, whoever waits may listen by itself.
         """
         event = self._rung.get(claim_id)
         if event is None:
             return True
-        if ear is None:
+        if subscription is None:
             await runtime.wait_for(event, deadline=deadline, clock=self._clock)
         else:
-            await ear.attend(event, deadline=deadline)
+            await subscription.attend(event, deadline=deadline)
         if not event.is_set():
             return False
         event.clear()

@@ -109,7 +109,7 @@ class Acquisition:
             self._client.leave(handle)
         if not self.handles:
             self._disown()
-            self._client.errands.withdraw_later(self.claim)
+            self._client.followups.withdraw_later(self.claim)
 
     def _disown(self) -> None:
         """Have no hold: the claim is about to be withdrawn."""
@@ -352,7 +352,7 @@ class Acquisition:
             )
         except (BackendError, OutcomeUnknown) as error:
             client.logger.debug("withdrawal not answered: %s", error)
-            client.errands.withdraw_later(self.claim)
+            client.followups.withdraw_later(self.claim)
             self.owes = False
             return False
         self.owes = False

@@ -11,8 +11,8 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from holdfast._sync.errands import Errands
-from holdfast._sync.holds import Holds
+from holdfast._sync.followups import Followups
+from holdfast._sync.hold_registry import HoldRegistry
 from holdfast._sync.watchdog import Watchdog
 from holdfast.errors import BackendError, LocksClosed, OutcomeUnknown
 from holdfast.model import AtRisk, Claim, Event, Lost, Owner, Released, Renewal
@@ -53,13 +53,13 @@ class Client:
         self.clock = clock
         self.request_timeout = request_timeout
         self.logger = logging.getLogger("holdfast")
-        self.home = runtime.Home()
+        self.loop_guard = runtime.LoopGuard()
         self.state = runtime.StateLock()
         self.watchdog = Watchdog(self)
-        self.errands = Errands(self)
+        self.followups = Followups(self)
         self._on_event = on_event
         self._label = label or ""
-        self.holds = Holds(self.state)
+        self.holds = HoldRegistry(self.state)
         # Weakly: one that was interrupted is not there any more, and nobody waits for it.
         self._asking: weakref.WeakSet[Acquisition] = weakref.WeakSet()
         self._cancellable: weakref.WeakSet[Acquisition] = weakref.WeakSet()
@@ -84,7 +84,7 @@ class Client:
     def enter(self) -> None:
         """Refuse a closed client or a second loop, and tell of what was lost meanwhile."""
         self.refuse_closed()
-        self.home.check()
+        self.loop_guard.check()
         if self._left_behind:
             self.watchdog.wake()
         self.watchdog.notice()
@@ -236,7 +236,7 @@ class Client:
     def _release_later(self, hold: Hold) -> None:
         hold.needs_tombstone = True
         hold.is_entrusted = True
-        self.errands.release_later(hold.grant)
+        self.followups.release_later(hold.grant)
 
     def _why_over(self, hold: Hold, *, answered_at: float) -> str:
         # What was answered after its time had ended by itself, however early it was sent.
@@ -318,7 +318,7 @@ class Client:
             hold.lose("closed")
         # A store that does not answer is waited for once, whatever it is asked.
         deadline = self.request_deadline()
-        self.errands.hurry(deadline)
+        self.followups.hurry(deadline)
         self._end_asking(deadline)
         for hold in holds:
             for block in list(hold.blocks):
@@ -336,7 +336,7 @@ class Client:
                 self.logger.debug("closing without the store: %s", error)
         self.watchdog.stop()
         self.clear_up()
-        self.errands.stop()
+        self.followups.stop()
         self._is_shut = True
         self.backend.close()
         # Not before: what an interrupt leaves of it is done by whoever closes again.
@@ -380,13 +380,13 @@ class Client:
         """Hold nothing, and be somebody else."""
         holds = self.holds.all()
         self.state = runtime.StateLock()
-        self.holds = Holds(self.state)
+        self.holds = HoldRegistry(self.state)
         self._asking = weakref.WeakSet()
         self._cancellable = weakref.WeakSet()
         self._left_behind.clear()
         self.watchdog.after_fork_in_child()
-        self.errands.after_fork_in_child()
-        self.home = runtime.Home()
+        self.followups.after_fork_in_child()
+        self.loop_guard = runtime.LoopGuard()
         for hold in holds:
             hold.lost.reason = None  # whatever was told before, here nothing of it is ours
             hold.lost.set("forked")

@@ -164,7 +164,7 @@ class Hold:
         self.client.holds.lose(self)
         if self.ends_by == "session" and reason != "closed":
             # Nobody renews it, but its session may live on and would keep it for ever.
-            self.client.errands.withdraw_later(self.grant.claim)
+            self.client.followups.withdraw_later(self.grant.claim)
         for block in blocks:
             block.interrupt(f"holdfast: the lease on {self.grant.claim.name!r} was lost: {reason}")
         self.client.emit(Lost, self.grant, reason)

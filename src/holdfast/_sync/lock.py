@@ -8,9 +8,9 @@ import functools
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from holdfast._sync.acquiring import Acquisition, Refused
-from holdfast._sync.entered import Entered
 from holdfast._sync.handle import Duty
 from holdfast._sync.lease import lease_on
+from holdfast._sync.open_blocks import OpenBlocks
 from holdfast.core.admission import would_wait
 from holdfast.core.naming import checked_name
 from holdfast.errors import (
@@ -67,7 +67,7 @@ class Lock:
         # In the order of acquiring, and whose they are: the caller of `acquire` may not store the
         # lease, but mean to end it by `release`.
         self._handles: dict[Handle, weakref.ref[runtime.Context]] = {}
-        self._entered: Entered[Lease] = Entered(client)
+        self._entered: OpenBlocks[Lease] = OpenBlocks(client)
         capabilities = client.backend.capabilities
         checked_ttl(options.ttl, minimum=client.backend.min_ttl)
         if capabilities.ends_by == "session" and options.ttl != client.ttl:

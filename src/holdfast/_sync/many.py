@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast._sync.acquiring import Acquisition, Together
-from holdfast._sync.entered import Entered
 from holdfast._sync.handle import Duty
 from holdfast._sync.lease import lease_on
 from holdfast._sync.lock import Lock
+from holdfast._sync.open_blocks import OpenBlocks
 from holdfast.errors import (
     AcquireTimeout,
     ConfigurationError,
@@ -59,7 +59,7 @@ class AllOf:
         self._options = options
         self._locks = {name: Lock(client, name, options) for name in names}
         self._order = sorted(names, key=str.encode)
-        self._entered: Entered[runtime.ExitStack] = Entered(client)
+        self._entered: OpenBlocks[runtime.ExitStack] = OpenBlocks(client)
         # In the order of acquiring. Handles, not leases: whose thread or task has ended is
         # abandoned, and what keeps a lease alive would hide that.
         self._taken: list[tuple[list[Handle], weakref.ref[runtime.Context]]] = []

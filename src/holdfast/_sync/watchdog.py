@@ -170,7 +170,7 @@ class Watchdog:
                 break  # said between the look above and the clearing
             now = client.clock.now()
             client.clear_up()
-            client.errands.go_on()
+            client.followups.go_on()
             due, wake_at = self._look(now)
             if client.rouse_cancelled():
                 wake_at = min(wake_at, now + CANCEL_LATENCY)

@@ -27,8 +27,8 @@ __all__ = [
     "Context",
     "Event",
     "ExitStack",
-    "Home",
     "Lookout",
+    "LoopGuard",
     "Owing",
     "Signal",
     "StateLock",
@@ -261,7 +261,7 @@ def keep_for_block(_manager: object, owing: Owing) -> None:
     owing.fulfil()
 
 
-class Home:
+class LoopGuard:
     """Where a client lives: the event loop that first used it."""
 
     __slots__ = ("_loop",)

@@ -27,8 +27,8 @@ __all__ = [
     "Context",
     "Event",
     "ExitStack",
-    "Home",
     "Lookout",
+    "LoopGuard",
     "Owing",
     "Signal",
     "StateLock",
@@ -256,7 +256,7 @@ def spawn(function: Callable[[], None], *, name: str) -> Task:
 spawn_lookout = spawn  # no thread can be cancelled
 
 
-class Home:
+class LoopGuard:
     """Where a client lives: any thread, real or of gevent's making."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ import re
 
 from servers.redis import shared_server
 
-from holdfast.backends.redis import verbs
+from holdfast.backends.redis import requests
 from holdfast.backends.redis.connection.threads import Wire
 from holdfast.backends.redis.resp import Refusal, packed
 from holdfast.backends.redis.scripts import redis_script
@@ -26,7 +26,7 @@ class Scripted:
         server = shared_server()
         self.wire = Wire.from_url(server.url, options={}, clock=Clock(), where=server.url)
         self.wire.ask(packed(b"FLUSHALL"), deadline=Clock().now() + 5)
-        self.keys = verbs.Keys("test")
+        self.keys = requests.Keys("test")
         self.now = float(START)
         self.patience = 10**15
         self._shas: dict[str, bytes] = {}
@@ -69,38 +69,38 @@ class Scripted:
     # -- the verbs, answering as a door does ----------------------------------------------
 
     def arrive(self, claim: Claim) -> Grant | Held | str:
-        request = verbs.acquire(self.keys.of(claim.name), claim, "inbox" if claim.queues else "")
+        request = requests.acquire(self.keys.of(claim.name), claim, "inbox" if claim.queues else "")
         reply = self.run("acquire", request)
         if isinstance(reply, int):
             return Grant(claim, reply, claim.ttl)
         if reply[0] == 0:
             return f"capacity {reply[1]}"
-        place = verbs.place(reply)
+        place = requests.place(reply)
         return Held(place.holders, place.number, place.ends_in)
 
     def renew(self, claim: Claim) -> Renewal:
-        return verbs.RENEWALS[self.run("renew", verbs.renew(self.keys.of(claim.name), claim))]
+        return requests.RENEWALS[self.run("renew", requests.renew(self.keys.of(claim.name), claim))]
 
     def release(self, claim: Claim, *, tombstone: bool) -> bool:
-        request = verbs.release(self.keys.of(claim.name), claim, tombstone=tombstone)
+        request = requests.release(self.keys.of(claim.name), claim, tombstone=tombstone)
         return bool(self.run("release", request))
 
     def withdraw(self, claim: Claim, *, tombstone: bool) -> None:
-        request = verbs.withdraw(self.keys.of(claim.name), claim, tombstone=tombstone)
+        request = requests.withdraw(self.keys.of(claim.name), claim, tombstone=tombstone)
         self.run("withdraw", request)
 
     def break_(self) -> list[int]:
-        reply = self.run("break", verbs.break_(self.keys.of(NAME), 0, token=None, owner=None))
+        reply = self.run("break", requests.break_(self.keys.of(NAME), 0, token=None, owner=None))
         assert reply[1] == -1
-        return sorted(one.token or 0 for one in verbs.holders(reply[2:], reply[0]))
+        return sorted(one.token or 0 for one in requests.holders(reply[2:], reply[0]))
 
-    def beat(self, client: str) -> verbs.Beat:
-        request = verbs.beat([(self.keys.of(NAME), client)], "inbox")
-        [beat] = verbs.beats(self.run("beat", request))
+    def beat(self, client: str) -> requests.Beat:
+        request = requests.beat([(self.keys.of(NAME), client)], "inbox")
+        [beat] = requests.beats(self.run("beat", request))
         return beat
 
     def inspect(self) -> None:
-        self.run("inspect", verbs.inspect(self.keys.of(NAME), verbs.Cursor()))
+        self.run("inspect", requests.inspect(self.keys.of(NAME), requests.Cursor()))
 
     def scripts_run(self) -> int:
         """Return how many calls of scripts the server has run."""

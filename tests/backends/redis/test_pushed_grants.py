@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from backends.redis.scripted import NAME, Scripted, claim
 
-from holdfast.backends.redis import verbs
+from holdfast.backends.redis import requests
 from holdfast.backends.redis._sync.backend import RedisBackend
 from holdfast.backends.redis.resp import Reply
 from holdfast.backends.redis.scripts import redis_script
@@ -62,16 +62,16 @@ class InsteadOfWire:
         [reply] = self.ask_all([request], deadline=deadline)
         return reply
 
-    def ask_all(self, requests: list[bytes], *, deadline: float) -> list[Reply]:
+    def ask_all(self, asked: list[bytes], *, deadline: float) -> list[Reply]:
         del deadline
         if self.is_cut:
             raise OutcomeUnknown("cut")
-        if requests[0] == verbs.AHEAD:
-            return [None, *self.ask_all(requests[1:], deadline=0.0)]
-        self._store.asked += len(requests)
-        sha = requests[0].split(b"\r\n", 5)[4]
-        verb = next(one for one in verbs.VERBS if redis_script(one).sha == sha)
-        return self._store.run_all(verb, requests)
+        if asked[0] == requests.AHEAD:
+            return [None, *self.ask_all(asked[1:], deadline=0.0)]
+        self._store.asked += len(asked)
+        sha = asked[0].split(b"\r\n", 5)[4]
+        verb = next(one for one in requests.VERBS if redis_script(one).sha == sha)
+        return self._store.run_all(verb, asked)
 
 
 class Waiter:

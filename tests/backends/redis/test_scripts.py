@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from backends.redis.scripted import NAME, Scripted, claim
 
-from holdfast.backends.redis import verbs
+from holdfast.backends.redis import requests
 from holdfast.backends.redis.scripts import redis_script
 from holdfast.core.door import TOMBSTONE, WINDOW, Door
 from holdfast.errors import ConfigurationError
@@ -29,7 +29,7 @@ def test_the_scripts_have_the_times_of_the_door() -> None:
     source = redis_script("acquire").source.decode()
 
     assert f"WINDOW, TOMBSTONE = {WINDOW * 1e6:.0f}, {TOMBSTONE * 1e6:.0f}" in source
-    assert f"STEPS, SHOWN = {verbs.PAGE}, {verbs.PAGE}" in source
+    assert f"STEPS, SHOWN = {requests.PAGE}, {requests.PAGE}" in source
     assert f"LONGEST = {LONGEST_TTL * 1e6:.0f}" in source
 
 
@@ -182,7 +182,7 @@ class Walk:
 
     def check_ends(self, records: dict[bytes, bytes]) -> None:
         """All keys of a name vanish together, or a lock per order id would fill the store."""
-        keys = [self.scripted.key(one) for one in verbs.KEYS]
+        keys = [self.scripted.key(one) for one in requests.KEYS]
         ends = {self.scripted.ask("PEXPIRETIME", one) for one in keys} - {-2}
         assert ends == {int(records[b"keep"])}
 
@@ -206,7 +206,7 @@ def slow_each_time(scripted: Scripted):
     def measured(act, *, calls: int, is_dear=lambda: False) -> set[tuple[bytes, ...]]:
         found: set[tuple[bytes, ...]] | None = None
         for _ in range(RUNS):
-            scripted.ask("DEL", *(scripted.key(one) for one in verbs.KEYS))
+            scripted.ask("DEL", *(scripted.key(one) for one in requests.KEYS))
             scripted.ask("SLOWLOG", "RESET")
             before = scripted.scripts_run()
             act()
@@ -228,7 +228,7 @@ def test_no_script_walks_the_line(scripted: Scripted, slow_each_time) -> None:
     """
     scripted.prepare("acquire", "release", "withdraw", "renew", "beat", "inspect", "break")
     waiters = [claim(n, client=f"client{n % 100}") for n in range(1, 10_001)]
-    requests = [verbs.acquire(scripted.keys.of(NAME), one, "inbox") for one in waiters]
+    requests = [requests.acquire(scripted.keys.of(NAME), one, "inbox") for one in waiters]
     holder = claim(0, client="holder")
     costs: list[list[float]] = []
 
@@ -271,7 +271,7 @@ def test_a_thousand_readers_are_let_in_by_turns(scripted: Scripted, slow_each_ti
 
     def the_writer_leaves() -> None:
         scripted.arrive(writer)
-        joining = [verbs.acquire(keys, one, "inbox") for one in readers]
+        joining = [requests.acquire(keys, one, "inbox") for one in readers]
         scripted.run_all("acquire", joining)
         scripted.release(writer, tombstone=False)
         answers = [scripted.arrive(one) for one in readers]
@@ -352,7 +352,7 @@ def test_every_key_of_a_name_vanishes_by_itself(scripted: Scripted) -> None:
     scripted.arrive(claim(3, party="other"))
     scripted.withdraw(claim(4), tombstone=True)
 
-    lives = {what: scripted.ask("PEXPIRETIME", scripted.key(what)) for what in verbs.KEYS}
+    lives = {what: scripted.ask("PEXPIRETIME", scripted.key(what)) for what in requests.KEYS}
 
     assert all(moment > 0 for moment in lives.values()), lives
 
@@ -373,7 +373,7 @@ def test_times_beyond_all_counting_leave_no_key_without_an_end(
     scripted.now += 2
     scripted.arrive(claim(2))
 
-    there = [what for what in verbs.KEYS if scripted.ask("EXISTS", scripted.key(what))]
+    there = [what for what in requests.KEYS if scripted.ask("EXISTS", scripted.key(what))]
     assert {"door", "ends", "line"} <= set(there)
     assert all(scripted.ask("PEXPIRETIME", scripted.key(what)) > 0 for what in there)
 
@@ -491,8 +491,8 @@ def test_a_late_request_does_not_divert_the_rings_of_its_client(scripted: Script
     keys = scripted.keys.of(NAME)
 
     for n, inbox in ((1, "10.new"), (2, "9.old"), (3, "")):
-        scripted.run("acquire", verbs.acquire(keys, claim(n, client="me"), inbox))
-    scripted.run("beat", verbs.beat([(keys, "me")], "9.old"))
+        scripted.run("acquire", requests.acquire(keys, claim(n, client="me"), inbox))
+    scripted.run("beat", requests.beat([(keys, "me")], "9.old"))
 
     record = scripted.ask("HGET", scripted.key("door"), "@me")
     assert record.split()[-1] == b"10.new"
@@ -536,7 +536,7 @@ def test_a_client_turned_away_learns_it_by_its_heartbeat(scripted: Scripted) -> 
 # -- damage ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("evicted", verbs.KEYS)
+@pytest.mark.parametrize("evicted", requests.KEYS)
 def test_a_name_survives_the_eviction_of_any_of_its_keys(evicted: str, scripted: Scripted) -> None:
     """A server with the wrong policy may lose a lock, but never blocks a name."""
     scripted.arrive(claim(0, party="saga"))

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from holdfast.backends.redis.addresses import Address
 from holdfast.backends.redis.connection.threads import kind_of_connection
-from holdfast.backends.redis.places import Place
+from holdfast.backends.redis.routing import Endpoint
 from holdfast.backends.redis.sentinel.threads import SentinelWire
 from holdfast.backends.redis.side_by_side import side_by_side
-from holdfast.backends.redis.topology import Address
 from holdfast.runtime.clock import Clock
 
-SENTINELS = tuple(Address("127.0.0.1", port) for port in (1, 2, 3))
+SENTINELS = tuple(Endpoint("127.0.0.1", port) for port in (1, 2, 3))
 PATIENCE = 10.0
 """Whoever is not there by then is not asked at the same time."""
 
@@ -66,7 +66,7 @@ def wire(monkeypatch) -> SentinelWire:
 
     monkeypatch.setattr("holdfast.backends.redis.sentinel.threads._masters", answer)
     kind = kind_of_connection(tls=False, is_socket=False)
-    place = Place("here", "sentinel", {}, addresses=SENTINELS, service="mymaster")
+    place = Address("here", "sentinel", {}, addresses=SENTINELS, service="mymaster")
     return SentinelWire(place, kind=kind, options={}, clock=Clock())
 
 

@@ -131,5 +131,5 @@ async def test_a_subscription_that_is_not_confirmed_in_time_is_taken_back(
     await asyncio.sleep(0)
 
     assert link.is_open
-    assert link.ears == {}
+    assert link.listeners == {}
     assert there.written[-1] == packed(b"UNSUBSCRIBE", b"inbox")

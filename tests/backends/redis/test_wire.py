@@ -6,7 +6,7 @@ import pytest
 from servers.redis import shared_server
 
 from holdfast import Locks
-from holdfast.backends.redis import verbs
+from holdfast.backends.redis import requests
 from holdfast.backends.redis.resp import MORE, NotRedis, Parser, Push, Refusal, packed
 
 REPLIES = (
@@ -67,7 +67,7 @@ def test_arguments_are_counted_not_quoted() -> None:
 @pytest.mark.parametrize("name", ["a", "{a}", "}{", "%7B", "%257B", "{}", "a}b", "x:door", "*?[a]"])
 def test_a_name_is_found_again_in_its_key_and_chooses_no_slot(name: str) -> None:
     """The only braces in a key are ours, around the whole name."""
-    keys = verbs.Keys("app")
+    keys = requests.Keys("app")
 
     key = keys.door(name)
 

@@ -52,7 +52,7 @@ class MemoryStore:
             self._listeners[client] = ring
 
     def stop_listening(self, client: str) -> None:
-        """Forget the client's ear; what it holds runs out by itself."""
+        """Ring the client no more; what it holds runs out by itself."""
         with self._mutex:
             self._listeners.pop(client, None)
 

@@ -6,14 +6,14 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from holdfast.backends.redis.requests import VERBS
 from holdfast.backends.redis.resp import packed
 from holdfast.backends.redis.scripts import redis_script
-from holdfast.backends.redis.verbs import VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.backends.redis.confirming import Durability
+    from holdfast.backends.redis.durability import Durability
 
 DIRECT = ("EVALSHA", "SCRIPT LOAD", "SUBSCRIBE", "UNSUBSCRIBE", "SCAN")
 """What the client itself runs; the rest is run by the scripts, as the same user."""

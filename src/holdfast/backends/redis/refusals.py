@@ -7,9 +7,9 @@ import socket
 import ssl
 from typing import TYPE_CHECKING
 
+from holdfast.backends.redis.requests import VERBS
 from holdfast.backends.redis.resp import Refusal
 from holdfast.backends.redis.scripts import redis_script
-from holdfast.backends.redis.verbs import VERBS
 from holdfast.errors import (
     BackendMisbehaved,
     BackendUnavailable,
@@ -240,12 +240,12 @@ def _command_at(text: str) -> str | None:
 
     Redis 7.0 does not name what a script may not run, only where it stands.
     """
-    place = _PLACE.search(text)
-    if place is None:
+    address = _PLACE.search(text)
+    if address is None:
         return None
     for script in map(redis_script, SCRIPTS):
-        if script.sha.decode() == place["sha"]:
-            lines = script.source.decode().splitlines()[: int(place["line"])]
+        if script.sha.decode() == address["sha"]:
+            lines = script.source.decode().splitlines()[: int(address["line"])]
             called = _CALLED.findall("\n".join(lines))
             return called[-1] if called else None
     return None

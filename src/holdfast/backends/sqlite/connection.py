@@ -16,9 +16,9 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.backends.sqlite.adopting import adopt, check_path, identify
 from holdfast.backends.sqlite.failures import is_busy, translated
 from holdfast.backends.sqlite.gates import gate_of
+from holdfast.backends.sqlite.ownership import adopt, check_path, identify
 from holdfast.backends.sqlite.presence import Presence
 from holdfast.errors import BackendUnavailable, ConfigurationError, LockError, OutcomeUnknown
 from holdfast.runtime import forking

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from holdfast.backends.sqlite import diagnosis
+from holdfast.backends.sqlite import findings
 from holdfast.backends.sqlite.connection import Connection
 from holdfast.backends.sqlite.doorbell import Doorbell
 from holdfast.backends.sqlite.doors import Doors
@@ -254,7 +254,7 @@ class Database:
     def diagnose(self, *, deadline: float) -> list[Finding]:
         """Return what this file can promise."""
         self.connection.open(deadline)
-        return diagnosis.findings(self.connection, synchronous=self._synchronous, deadline=deadline)
+        return findings.findings(self.connection, synchronous=self._synchronous, deadline=deadline)
 
     # -- waiting -----------------------------------------------------------------------
 

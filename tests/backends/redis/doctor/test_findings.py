@@ -9,7 +9,7 @@ import pytest
 from servers.redis import RedisServer
 from servers.redis_shifted_clock import ShiftedServer
 
-from holdfast.backends.redis.condition import Facts, findings
+from holdfast.backends.redis.findings import Facts, findings
 
 
 def test_a_server_that_is_well(flavour):

@@ -12,8 +12,8 @@ from servers.proxy import Proxy
 from servers.redis import RedisServer
 
 from holdfast import StaleToken
+from holdfast.backends.redis.requests import VERBS
 from holdfast.backends.redis.scripts import redis_script
-from holdfast.backends.redis.verbs import VERBS
 from holdfast.model import Event
 from holdfast.runtime.clock import Clock
 

@@ -76,7 +76,7 @@ def test_waiters_outlive_a_provider_of_passwords_that_fails_for_a_moment(
 
 
 def test_waiters_outlive_a_table_of_descriptors_that_was_full(server, eventually, monkeypatch):
-    """An ear needs more of them than a connection; when there are some again, it is opened."""
+    """It needs more of them than a connection; when there are some again, it is opened."""
     flavour = Flavour("sync")
     holders, locks = flavour.locks(server.url), flavour.locks(server.url)
     lease = holders.lock("door").acquire()

@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from holdfast import BackendUnavailable
-from holdfast.backends.redis import verbs
+from holdfast.backends.redis import requests
 from holdfast.backends.redis.scripts import redis_script
 
 
@@ -70,7 +70,7 @@ CLAIM = "0" * 32
 )
 def test_a_full_server_refuses_no_verb_but_acquire(server, verb, arguments):
     """Whatever ends something, or only looks, needs no memory."""
-    keys = [f"holdfast:{{door}}:{one}" for one in verbs.KEYS]
+    keys = [f"holdfast:{{door}}:{one}" for one in requests.KEYS]
     with server.client() as client:
         client.config_set("maxmemory", 1)
 

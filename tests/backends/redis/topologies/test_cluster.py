@@ -9,7 +9,7 @@ from servers.redis_topologies import slot_of, until
 
 from holdfast import BackendUnavailable, ConfigurationError, LeaseLost, Locks
 from holdfast.backends.redis._sync.backend import RedisBackend
-from holdfast.backends.redis.topology import TOGETHER
+from holdfast.backends.redis.routing import TOGETHER
 from holdfast.model import Claim, Renewal
 from holdfast.runtime.clock import Clock
 

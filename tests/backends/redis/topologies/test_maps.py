@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.backends.redis.cluster.maps import Poll, SlotMap, candidates, read_map, slot_map
 from holdfast.backends.redis.resp import Refusal
-from holdfast.backends.redis.topology import Address
+from holdfast.backends.redis.routing import Endpoint
 from holdfast.errors import (
     BackendMisbehaved,
     BackendUnavailable,
@@ -16,16 +16,16 @@ from holdfast.errors import (
     OutcomeUnknown,
 )
 
-A, B, C, D = (Address(one, 1) for one in "abcd")
-SEED = Address("seed", 1)
+A, B, C, D = (Endpoint(one, 1) for one in "abcd")
+SEED = Endpoint("seed", 1)
 GONE = BackendUnavailable("away")
 
 
-def same(address: Address) -> Address:
+def same(address: Endpoint) -> Endpoint:
     return address
 
 
-def reply(*owners: Address, last: int = 16383) -> list[Any]:
+def reply(*owners: Endpoint, last: int = 16383) -> list[Any]:
     """Return a map on which these serve a part each, up to the last slot."""
     step = (last + 1) // len(owners)
     starts = [i * step for i in range(len(owners))]
@@ -36,11 +36,11 @@ def reply(*owners: Address, last: int = 16383) -> list[Any]:
     ]
 
 
-def told(*owners: Address, last: int = 16383) -> SlotMap:
+def told(*owners: Endpoint, last: int = 16383) -> SlotMap:
     return slot_map(reply(*owners, last=last), told_by=SEED, remap=same)
 
 
-def elected(poll: Poll, answers: dict[Address, Any]) -> tuple[SlotMap, list[Address]]:
+def elected(poll: Poll, answers: dict[Endpoint, Any]) -> tuple[SlotMap, list[Endpoint]]:
     """Return which map is believed, and who was asked for it."""
     asked = []
     while (node := poll.next(0.0)) is not None:
@@ -49,7 +49,7 @@ def elected(poll: Poll, answers: dict[Address, Any]) -> tuple[SlotMap, list[Addr
     return poll.elected(where="here"), asked
 
 
-def poll(known: SlotMap | None, *seeds: Address, suspects: tuple[Address, ...] = ()) -> Poll:
+def poll(known: SlotMap | None, *seeds: Endpoint, suspects: tuple[Endpoint, ...] = ()) -> Poll:
     return Poll(known, seeds=seeds, suspects=suspects, start=0.0)
 
 
@@ -61,9 +61,9 @@ def test_a_map_is_read_as_the_nodes_tell_it():
         [200, 299, [b"?", 4, b"id"]],
     ]
 
-    slots = slot_map(answer, told_by=Address("b", 9), remap=same)
+    slots = slot_map(answer, told_by=Endpoint("b", 9), remap=same)
 
-    b = Address("b", 2)
+    b = Endpoint("b", 2)
     assert [slots.owners[i] for i in (0, 99, 100, 200, 300)] == [A, A, b, None, None]
     assert slots.masters == [A, b]
     assert slots.nodes == {A, b, C}
@@ -118,7 +118,7 @@ def test_a_majority_of_the_masters_is_enough():
 
 
 def test_three_that_agree_are_enough_among_hundreds():
-    many = [Address(f"n{i:03}", 1) for i in range(200)]
+    many = [Endpoint(f"n{i:03}", 1) for i in range(200)]
 
     _, asked = elected(poll(told(*many)), {one: told(*many) for one in many})
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from holdfast import ConfigurationError, Locks
-from holdfast.backends.redis.places import place_of_url
+from holdfast.backends.redis.addresses import address_of_url
 
 
 def read(url: str, **options: object):
-    return place_of_url(url, where="somewhere", options=options)
+    return address_of_url(url, where="somewhere", options=options)
 
 
 def test_sentinels_and_the_name_of_their_master():

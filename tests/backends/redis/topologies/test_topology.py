@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.backends.redis import verbs
+from holdfast.backends.redis import requests
 from holdfast.backends.redis.cluster.maps import SlotMap
 from holdfast.backends.redis.resp import Refusal, packed
-from holdfast.backends.redis.topology import (
+from holdfast.backends.redis.routing import (
     ASKING,
     HOPS,
-    Address,
-    Errand,
+    Endpoint,
+    RoutedRequest,
     by_node,
     learn,
     slot_of,
@@ -24,12 +24,12 @@ from holdfast.errors import (
     OutcomeUnknown,
 )
 
-A, B, C = Address("a", 1), Address("b", 2), Address("c", 3)
-REQUEST = verbs.inspect(verbs.Keys("app").of("door"), verbs.Cursor())
+A, B, C = Endpoint("a", 1), Endpoint("b", 2), Endpoint("c", 3)
+REQUEST = requests.inspect(requests.Keys("app").of("door"), requests.Cursor())
 SLOT = slot_of_key(b"door")
 
 
-def same(address: Address) -> Address:
+def same(address: Endpoint) -> Endpoint:
     return address
 
 
@@ -49,78 +49,80 @@ def test_a_key_has_the_slot_that_the_server_gives_it(key, slot):
 
 @pytest.mark.parametrize("name", ["door", "{x}", "a\r\n$3\r\nb", "\U0001f512"])
 def test_a_request_has_the_slot_of_its_keys(name):
-    keys = verbs.Keys("app")
+    keys = requests.Keys("app")
 
-    assert slot_of(verbs.inspect(keys.of(name), verbs.Cursor())) == slot_of_key(keys.door(name))
+    assert slot_of(requests.inspect(keys.of(name), requests.Cursor())) == slot_of_key(
+        keys.door(name)
+    )
 
 
-@pytest.mark.parametrize("request_", [packed(b"PING"), verbs.load("acquire")])
+@pytest.mark.parametrize("request_", [packed(b"PING"), requests.load("acquire")])
 def test_a_request_without_a_key_has_no_slot(request_):
     assert slot_of(request_) is None
 
 
-def heard(text: str, *, before: tuple[bytes, ...] = ()) -> Errand:
-    errand = Errand.for_request(REQUEST)
-    errand.before = before
-    errand.hear([*(b"OK" for _ in before), Refusal(text)], asked=A, remap=same)
-    return errand
+def heard(text: str, *, before: tuple[bytes, ...] = ()) -> RoutedRequest:
+    route = RoutedRequest.for_request(REQUEST)
+    route.before = before
+    route.hear([*(b"OK" for _ in before), Refusal(text)], asked=A, remap=same)
+    return route
 
 
 def test_what_has_moved_is_followed_and_remembered():
     slots = SlotMap([A] * 16384, [A], frozenset({A}))
-    errand = heard(f"MOVED {SLOT} b:2")
+    route = heard(f"MOVED {SLOT} b:2")
 
-    assert learn([errand], slots)
+    assert learn([route], slots)
 
-    assert (errand.node, errand.before, errand.must_pause) == (B, (), False)
+    assert (route.node, route.before, route.must_pause) == (B, (), False)
     assert slots.owners[SLOT] == B
     assert slots.masters == [A, B]
-    assert by_node([errand], slots) == {B: [errand]}
+    assert by_node([route], slots) == {B: [route]}
 
 
 def test_what_is_on_its_way_is_asked_there_and_not_remembered():
     slots = SlotMap([A] * 16384, [A], frozenset({A}))
-    errand = heard(f"ASK {SLOT} b:2")
+    route = heard(f"ASK {SLOT} b:2")
 
-    assert not learn([errand], slots)
+    assert not learn([route], slots)
 
-    assert (errand.node, errand.before, errand.must_pause) == (B, (ASKING,), False)
+    assert (route.node, route.before, route.must_pause) == (B, (ASKING,), False)
     assert slots.owners[SLOT] == A
 
 
 def test_a_pointer_without_a_host_means_the_same_host():
-    assert heard(f"MOVED {SLOT} :7").node == Address("a", 7)
+    assert heard(f"MOVED {SLOT} :7").node == Endpoint("a", 7)
 
 
 def test_an_ipv6_address_is_read():
-    assert heard(f"MOVED {SLOT} 2001:db8::1:6379").node == Address("2001:db8::1", 6379)
+    assert heard(f"MOVED {SLOT} 2001:db8::1:6379").node == Endpoint("2001:db8::1", 6379)
 
 
 def test_an_unknown_script_is_loaded_where_it_is_missing():
-    errand = heard("NOSCRIPT No matching script", before=(ASKING,))
+    route = heard("NOSCRIPT No matching script", before=(ASKING,))
 
-    assert errand.node == A
-    assert errand.before == (verbs.load("inspect"), ASKING)
+    assert route.node == A
+    assert route.before == (requests.load("inspect"), ASKING)
 
 
 def test_a_script_that_may_not_be_loaded_is_the_answer():
-    errand = Errand.for_request(REQUEST)
-    errand.before = (verbs.load("inspect"),)
+    route = RoutedRequest.for_request(REQUEST)
+    route.before = (requests.load("inspect"),)
 
-    errand.hear([Refusal("NOPERM script|load"), Refusal("NOSCRIPT")], asked=A, remap=same)
+    route.hear([Refusal("NOPERM script|load"), Refusal("NOSCRIPT")], asked=A, remap=same)
 
-    assert errand.is_over
-    assert errand.outcome == Refusal("NOPERM script|load")
+    assert route.is_over
+    assert route.outcome == Refusal("NOPERM script|load")
 
 
 @pytest.mark.parametrize(
     "text", ["MOVED", "MOVED 1", "MOVED 1 nowhere", "ASK x a:1", "MOVED 1 a:x"]
 )
 def test_a_pointer_that_points_nowhere_is_the_end(text):
-    errand = heard(text)
+    route = heard(text)
 
-    assert errand.is_over
-    assert isinstance(errand.outcome, BackendMisbehaved)
+    assert route.is_over
+    assert isinstance(route.outcome, BackendMisbehaved)
 
 
 @pytest.mark.parametrize(
@@ -129,41 +131,41 @@ def test_a_pointer_that_points_nowhere_is_the_end(text):
 )
 def test_who_refuses_as_if_replaced_is_doubted(code, is_doubted):
     """A slot on its way is where it should be."""
-    errand = Errand.for_request(REQUEST)
+    route = RoutedRequest.for_request(REQUEST)
 
-    assert errand.hear([Refusal(f"{code} for now")], asked=A, remap=same) is is_doubted
+    assert route.hear([Refusal(f"{code} for now")], asked=A, remap=same) is is_doubted
 
 
 @pytest.mark.parametrize("code", ["CLUSTERDOWN", "TRYAGAIN", "LOADING", "READONLY"])
 def test_what_passes_is_asked_again_after_a_pause(code):
-    errand = heard(f"{code} for now")
+    route = heard(f"{code} for now")
 
-    assert not errand.is_over
-    assert errand.must_pause
+    assert not route.is_over
+    assert route.must_pause
 
 
 def test_two_nodes_that_point_at_each_other_do_not_spin():
-    errand = Errand.for_request(REQUEST)
+    route = RoutedRequest.for_request(REQUEST)
     pauses = 0
     for i in range(2 * HOPS):
-        errand.hear([Refusal(f"MOVED {SLOT} {'ab'[i % 2]}:1")], asked=A, remap=same)
-        pauses += errand.must_pause
+        route.hear([Refusal(f"MOVED {SLOT} {'ab'[i % 2]}:1")], asked=A, remap=same)
+        pauses += route.must_pause
 
     assert pauses == 2
 
 
 def test_a_lost_reply_is_not_repeated():
     """The node may have done it."""
-    errand, lost = Errand.for_request(REQUEST), OutcomeUnknown("no answer")
+    route, lost = RoutedRequest.for_request(REQUEST), OutcomeUnknown("no answer")
 
-    assert errand.hear([lost], asked=A, remap=same)
+    assert route.hear([lost], asked=A, remap=same)
 
-    assert errand.is_over
-    assert errand.outcome is lost
+    assert route.is_over
+    assert route.outcome is lost
 
 
 def test_what_was_not_sent_is_tried_again_unless_it_never_could():
-    outage, mistake = Errand.for_request(REQUEST), Errand.for_request(REQUEST)
+    outage, mistake = RoutedRequest.for_request(REQUEST), RoutedRequest.for_request(REQUEST)
 
     outage.fail(BackendUnavailable("away"))
     mistake.fail(ConfigurationError("wrong password"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.backends.zookeeper.condition import Facts, findings
-from holdfast.backends.zookeeper.words import Member
+from holdfast.backends.zookeeper.findings import Facts, findings
+from holdfast.backends.zookeeper.four_letter_words import Member
 from holdfast.model import Finding
 
 

@@ -192,7 +192,7 @@ def diary() -> Diary:
     return Diary()
 
 
-class Door:
+class NameNode:
     """A name on the shared server, seen over a way that is not broken."""
 
     def __init__(self, flavour: Flavour, server: ZooKeeperServer, name: str) -> None:
@@ -216,5 +216,5 @@ class Door:
 
 
 @pytest.fixture
-def door(flavour, server, name) -> Door:
-    return Door(flavour, server, name)
+def door(flavour, server, name) -> NameNode:
+    return NameNode(flavour, server, name)

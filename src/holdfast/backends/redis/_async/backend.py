@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from holdfast._async.backend import AsyncBackend
-from holdfast.backends.redis import refusals, verbs
+from holdfast.backends.redis import refusals, requests
+from holdfast.backends.redis._async.connecting import AnyWire, wire_of_client, wire_to_url
 from holdfast.backends.redis._async.diagnosis import Question, diagnosed
 from holdfast.backends.redis._async.inbox import AsyncInbox
-from holdfast.backends.redis._async.opening import AnyWire, wire_of_client, wire_to_url
-from holdfast.backends.redis.confirming import checked_durability, confirmation, unconfirmed
+from holdfast.backends.redis.durability import checked_durability, confirmation, unconfirmed
 from holdfast.backends.redis.resp import Refusal, Reply, packed
 from holdfast.core.door import WINDOW, another_capacity
 from holdfast.core.naming import checked_namespace
@@ -129,7 +129,7 @@ class AsyncRedisBackend(AsyncBackend):
         if not wire.is_sharded:
             self.renewals_at_once = TOGETHER
         self._clock = clock
-        self._keys = verbs.Keys(checked_namespace(namespace))
+        self._keys = requests.Keys(checked_namespace(namespace))
         self._inbox = AsyncInbox(wire, self._keys, clock)
         forking.forget_in_child(self)
 
@@ -141,7 +141,7 @@ class AsyncRedisBackend(AsyncBackend):
             return pushed
         asked_at = self._clock.now()
         inbox = self._inbox.name if claim.queues else ""
-        request = verbs.acquire(self._keys.of(claim.name), claim, inbox)
+        request = requests.acquire(self._keys.of(claim.name), claim, inbox)
         if self._durability is None:
             reply = await self._call("acquire", request, deadline=deadline)
         else:
@@ -156,12 +156,12 @@ class AsyncRedisBackend(AsyncBackend):
             return Grant(claim, reply, claim.ttl)
         if reply[0] == 0:
             raise another_capacity(claim, in_use=reply[1])
-        place = verbs.place(reply)
-        if place.number is None:
+        in_line = requests.in_line(reply)
+        if in_line.number is None:
             self._inbox.forget(claim.id)
-            return Held(place.holders, None, place.ends_in, place.closing)
-        self._inbox.stands(claim, place, inbox=inbox, asked_at=asked_at)
-        return Held(place.holders, place.number, RUNG, place.closing)
+            return Held(in_line.holders, None, in_line.ends_in, in_line.closing)
+        self._inbox.stands(claim, in_line, inbox=inbox, asked_at=asked_at)
+        return Held(in_line.holders, in_line.number, RUNG, in_line.closing)
 
     async def try_acquire_all(
         self, claims: Sequence[Claim], *, deadline: float
@@ -170,7 +170,7 @@ class AsyncRedisBackend(AsyncBackend):
         if self._wire.is_sharded or self._durability is not None:
             return None
         keys = [self._keys.of(claim.name) for claim in claims]
-        request = verbs.acquire_all(keys, claims)
+        request = requests.acquire_all(keys, claims)
         tokens = await self._call("acquire_all", request, deadline=deadline)
         if tokens == 0:
             return None
@@ -181,7 +181,7 @@ class AsyncRedisBackend(AsyncBackend):
         """See the protocol."""
         if not self._wire.is_sharded:
             return ""
-        [server] = self._wire.parts([verbs.inspect(self._keys.of(name), verbs.Cursor())])
+        [server] = self._wire.parts([requests.inspect(self._keys.of(name), requests.Cursor())])
         return server
 
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
@@ -190,7 +190,9 @@ class AsyncRedisBackend(AsyncBackend):
             # Whoever asks trusts no answer that it gets at the deadline. So a node that does
             # not answer is given up half-way, while the answers of the others still count.
             deadline = (self._clock.now() + deadline) / 2
-        requests = [verbs.renew(self._keys.of(grant.claim.name), grant.claim) for grant in grants]
+        requests = [
+            requests.renew(self._keys.of(grant.claim.name), grant.claim) for grant in grants
+        ]
         return await self._renew(requests, deadline=deadline)
 
     async def _renew(self, requests: Sequence[bytes], *, deadline: float) -> list[Renewal]:
@@ -202,18 +204,18 @@ class AsyncRedisBackend(AsyncBackend):
 
     async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
         """See the protocol."""
-        request = verbs.hand_over(self._keys.of(grant.claim.name), grant.claim)
+        request = requests.hand_over(self._keys.of(grant.claim.name), grant.claim)
         [outcome] = await self._renew([request], deadline=deadline)
         return outcome
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol."""
         claim = grant.claim
-        request = verbs.release(self._keys.of(claim.name), claim, tombstone=tombstone)
+        request = requests.release(self._keys.of(claim.name), claim, tombstone=tombstone)
         if grant.window is None or self._wire.is_sharded:
             return bool(await self._call("release", request, deadline=deadline))
         # It was let in by a message, so others wait as well.
-        both = [verbs.AHEAD, request]
+        both = [requests.AHEAD, request]
         [_, reply] = await self._call_all("release", both, deadline=deadline)
         if isinstance(reply, LockError):
             raise reply
@@ -222,7 +224,7 @@ class AsyncRedisBackend(AsyncBackend):
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See the protocol."""
         self._inbox.forget(claim.id)
-        request = verbs.withdraw(self._keys.of(claim.name), claim, tombstone=tombstone)
+        request = requests.withdraw(self._keys.of(claim.name), claim, tombstone=tombstone)
         await self._call("withdraw", request, deadline=deadline)
 
     async def wait(self, claim: Claim, *, deadline: float) -> None:
@@ -236,14 +238,14 @@ class AsyncRedisBackend(AsyncBackend):
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol; the deadline is for each request, as the line may be long."""
         patience = deadline - self._clock.now()
-        pages: list[verbs.Page] = []
-        cursor: verbs.Cursor | None = verbs.Cursor()
+        pages: list[requests.Page] = []
+        cursor: requests.Cursor | None = requests.Cursor()
         while cursor is not None:
-            request = verbs.inspect(self._keys.of(name), cursor)
+            request = requests.inspect(self._keys.of(name), cursor)
             reply = await self._call("inspect", request, deadline=self._clock.now() + patience)
-            pages.append(verbs.page(reply))
+            pages.append(requests.page(reply))
             cursor = pages[-1].following
-        return verbs.inspection(name, pages)
+        return requests.inspection(name, pages)
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
         """See the protocol; the deadline is for each request, as there may be many."""
@@ -273,11 +275,11 @@ class AsyncRedisBackend(AsyncBackend):
         broken: tuple[Holder, ...] = ()
         skipped = 0
         while skipped >= 0:
-            request = verbs.break_(keys, skipped, token=token, owner=owner)
+            request = requests.break_(keys, skipped, token=token, owner=owner)
             until = self._clock.now() + patience
             reply = await self._call("break", request, deadline=until)
             now, skipped, *records = reply
-            broken += verbs.holders(records, now)
+            broken += requests.holders(records, now)
         return broken
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
@@ -330,38 +332,36 @@ class AsyncRedisBackend(AsyncBackend):
         while reply.__class__ is Refusal:
             if reply.code != "NOSCRIPT":
                 raise refusals.refused(reply, where=self.location)
-            await self._ask(verbs.load(verb), deadline=deadline)
+            await self._ask(requests.load(verb), deadline=deadline)
             reply = await self._wire.ask(request, deadline=deadline)
         return reply
 
-    async def _call_all(
-        self, verb: str, requests: Sequence[bytes], *, deadline: float
-    ) -> list[Reply]:
+    async def _call_all(self, verb: str, asked: Sequence[bytes], *, deadline: float) -> list[Reply]:
         """Return what a script answers to each; an error in place of a missing answer."""
-        replies = await self._wire.ask_all(requests, deadline=deadline)
+        replies = await self._wire.ask_all(asked, deadline=deadline)
         unknown = [
             i
             for i, reply in enumerate(replies)
             if isinstance(reply, Refusal) and reply.code == "NOSCRIPT"
         ]
         if unknown:
-            await self._ask(verbs.load(verb), deadline=deadline)
-            again = await self._wire.ask_all([requests[i] for i in unknown], deadline=deadline)
+            await self._ask(requests.load(verb), deadline=deadline)
+            again = await self._wire.ask_all([asked[i] for i in unknown], deadline=deadline)
             for i, reply in zip(unknown, again, strict=True):
                 replies[i] = reply
         return replies
 
     async def _call_durably(
-        self, verb: str, requests: Sequence[bytes], *, deadline: float
+        self, verb: str, asked: Sequence[bytes], *, deadline: float
     ) -> list[tuple[Reply, LockError | None]]:
         """Return what a script answers to each, and why it may not last, if so."""
         assert self._durability is not None  # noqa: S101 - or it would not be called
         durability, left = self._durability, deadline - self._clock.now()
         proof = confirmation(durability, left=left)
-        both = [part for one in requests for part in (one, proof)]
+        both = [part for one in asked for part in (one, proof)]
         replies = await self._slow_wire.ask_all(both, deadline=deadline)
         if any(isinstance(one, Refusal) and one.code == "NOSCRIPT" for one in replies):
-            await self._ask(verbs.load(verb), deadline=deadline)
+            await self._ask(requests.load(verb), deadline=deadline)
             replies = await self._slow_wire.ask_all(both, deadline=deadline)
         return [
             (reply, unconfirmed(proven, durability, where=self.location))
@@ -378,7 +378,7 @@ class AsyncRedisBackend(AsyncBackend):
 
 
 def _renewal(reply: Reply) -> Renewal:
-    return verbs.RENEWALS[reply] if isinstance(reply, int) else Renewal.UNKNOWN
+    return requests.RENEWALS[reply] if isinstance(reply, int) else Renewal.UNKNOWN
 
 
 def _durable_renewal(reply: Reply, unproven: LockError | None) -> Renewal:

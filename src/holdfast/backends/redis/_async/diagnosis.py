@@ -1,4 +1,4 @@
-"""Asks a server about itself; what the answers mean is decided in `wire.condition`."""
+"""Asks a server about itself; what the answers mean is decided in `findings`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from holdfast.backends.redis import permissions, refusals, verbs
+from holdfast.backends.redis import permissions, refusals, requests
 from holdfast.backends.redis.cluster.aio import Cluster
-from holdfast.backends.redis.cluster.condition import merged
-from holdfast.backends.redis.condition import Facts, findings
+from holdfast.backends.redis.cluster.findings import merged
+from holdfast.backends.redis.findings import Facts, findings
 from holdfast.backends.redis.resp import Refusal, Reply, packed
 from holdfast.backends.redis.sentinel.aio import SentinelWire
-from holdfast.backends.redis.sentinel.condition import sentinel_findings
+from holdfast.backends.redis.sentinel.findings import sentinel_findings
 from holdfast.errors import BackendUnavailable, ConfigurationError, OutcomeUnknown
 from holdfast.model import Finding
 
 if TYPE_CHECKING:
-    from holdfast.backends.redis._async.opening import AnyWire
-    from holdfast.backends.redis.confirming import Durability
+    from holdfast.backends.redis._async.connecting import AnyWire
     from holdfast.backends.redis.connection.aio import Wire
+    from holdfast.backends.redis.durability import Durability
     from holdfast.runtime.clock import Clock
 
 SETTINGS = (
@@ -51,7 +51,7 @@ async def diagnosed(wire: AnyWire, question: Question) -> list[Finding]:
     if isinstance(wire, Cluster):
         nodes = await wire.nodes(deadline=question.deadline())
         return merged(
-            {str(address): await _of_node(one, question) for address, one in nodes.items()}
+            {str(endpoint): await _of_node(one, question) for endpoint, one in nodes.items()}
         )
     found = findings(await _facts(wire, question))
     if isinstance(wire, SentinelWire):
@@ -107,7 +107,7 @@ async def _allowed(node: Wire, question: Question, deadline: float) -> dict[str,
 async def _asked(node: Wire, request: bytes, deadline: float) -> Reply:
     reply = await node.ask(request, deadline=deadline)
     if isinstance(reply, Refusal) and reply.code == "NOSCRIPT":
-        reply = await node.ask(verbs.load("permissions"), deadline=deadline)
+        reply = await node.ask(requests.load("permissions"), deadline=deadline)
         if not isinstance(reply, Refusal):
             reply = await node.ask(request, deadline=deadline)
     return reply

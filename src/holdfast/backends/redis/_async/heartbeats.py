@@ -6,15 +6,15 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.backends.redis import verbs
+from holdfast.backends.redis import requests
 from holdfast.backends.redis.lines import NEVER
 from holdfast.core.backoff import spread
 from holdfast.errors import LockError
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
+    from holdfast.backends.redis._async.connecting import AnyWire
     from holdfast.backends.redis._async.inbox import AsyncInbox
-    from holdfast.backends.redis._async.opening import AnyWire
     from holdfast.backends.redis.lines import Line
     from holdfast.runtime.clock import Clock
 
@@ -34,7 +34,7 @@ TOGETHER = 4
 class AsyncHeartbeats:
     """Says of the lines that are due that their claims wait, and takes what comes back."""
 
-    def __init__(self, inbox: AsyncInbox, wire: AnyWire, keys: verbs.Keys, clock: Clock) -> None:
+    def __init__(self, inbox: AsyncInbox, wire: AnyWire, keys: requests.Keys, clock: Clock) -> None:
         self._inbox = inbox
         self._wire = wire
         self._keys = keys
@@ -88,21 +88,21 @@ class AsyncHeartbeats:
 
     def _request(self, lines: list[Line]) -> bytes:
         names = [(self._keys.of(one.name), one.client) for one in lines]
-        return verbs.beat(names, self._inbox.name)
+        return requests.beat(names, self._inbox.name)
 
     async def _say(self, lines: list[Line], *, size: int) -> None:
         groups = [lines[i : i + size] for i in range(0, len(lines), size)]
-        requests = [self._request(group) for group in groups]
+        asked = [self._request(group) for group in groups]
         try:
             deadline = self._clock.now() + REQUEST
-            replies = await self._wire.ask_all(requests, deadline=deadline)
+            replies = await self._wire.ask_all(asked, deadline=deadline)
         except LockError as error:
-            replies = [error] * len(requests)
+            replies = [error] * len(asked)
         is_loaded = False
         lost: list[str] = []
         for group, reply in zip(groups, replies, strict=True):
             if isinstance(reply, list):
-                for line, beat in zip(group, verbs.beats(reply), strict=True):
+                for line, beat in zip(group, requests.beats(reply), strict=True):
                     lost += self._learn(line, beat)
                 continue
             _log.debug("heartbeat not answered: %s", reply)
@@ -117,12 +117,12 @@ class AsyncHeartbeats:
 
     async def _load(self) -> None:
         try:
-            await self._wire.ask(verbs.load("beat"), deadline=self._clock.now() + REQUEST)
+            await self._wire.ask(requests.load("beat"), deadline=self._clock.now() + REQUEST)
         except LockError as error:
             # The claims ask by themselves, and meet the same trouble.
             _log.debug("scripts not loaded: %s", error)
 
-    def _learn(self, line: Line, beat: verbs.Beat) -> list[str]:
+    def _learn(self, line: Line, beat: requests.Beat) -> list[str]:
         """Return the claims that lost their place."""
         now = self._clock.now()
         ends_at = NEVER

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast._async.wakeups import AsyncWakeups
-from holdfast.backends.redis import verbs
+from holdfast.backends.redis import requests
 from holdfast.backends.redis._async.heartbeats import REQUEST, AsyncHeartbeats
 from holdfast.backends.redis.lines import BEAT, NEVER, Lines, Waiting
 from holdfast.core.backoff import delay, spread
@@ -27,8 +27,8 @@ from holdfast.errors import ConfigurationError, LockError
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
-    from holdfast.backends.redis._async.opening import AnyWire
-    from holdfast.backends.redis.subscription.aio import Ear
+    from holdfast.backends.redis._async.connecting import AnyWire
+    from holdfast.backends.redis.subscription.aio import Subscription
     from holdfast.model import Claim
     from holdfast.runtime.clock import Clock
 
@@ -66,7 +66,7 @@ class AsyncListening:
 class AsyncInbox:
     """Rings the claims that should ask again."""
 
-    def __init__(self, wire: AnyWire, keys: verbs.Keys, clock: Clock) -> None:
+    def __init__(self, wire: AnyWire, keys: requests.Keys, clock: Clock) -> None:
         self._wire = wire
         self._keys = keys
         self._clock = clock
@@ -75,9 +75,9 @@ class AsyncInbox:
         self._wakeups = AsyncWakeups(clock)
         self.state = runtime.StateLock()
         self.lines = Lines()
-        self._early: dict[str, verbs.Ring] = {}
+        self._early: dict[str, requests.Ring] = {}
         self._rung_later: list[str] = []
-        self._ear: Ear | None = None
+        self._subscription: Subscription | None = None
         self._listening: AsyncListening | None = None
         self._runs: set[AsyncListening] = set()
         self._heartbeats = AsyncHeartbeats(self, wire, keys, clock)
@@ -85,12 +85,14 @@ class AsyncInbox:
 
     # -- called by the backend ---------------------------------------------------------
 
-    def stands(self, claim: Claim, place: verbs.Place, *, inbox: str, asked_at: float) -> None:
+    def stands(
+        self, claim: Claim, in_line: requests.InLine, *, inbox: str, asked_at: float
+    ) -> None:
         """Know that the claim was put in line, or still stands there; where it is rung."""
         now, ends_at = self._clock.now(), NEVER
-        if place.ends_in is not None:
-            ends_at = now + spread(place.ends_in, jitter=self._clock.jitter())
-        waiting = Waiting(claim, place.epoch, place.last_token, asked_at)
+        if in_line.ends_in is not None:
+            ends_at = now + spread(in_line.ends_in, jitter=self._clock.jitter())
+        waiting = Waiting(claim, in_line.epoch, in_line.last_token, asked_at)
         with self.state:
             self._wakeups.expect(claim.id)
             before = self.lines.due_at()
@@ -99,13 +101,13 @@ class AsyncInbox:
             early = self._early.pop(claim.id, None)
             if early is not None:
                 waiting.hear(early)
-            ear = self._ear if self.lines.due_at() < before else None
+            subscription = self._subscription if self.lines.due_at() < before else None
             # Or go to another inbox than this one, which was opened since it asked.
             is_rung = early is not None or inbox != self.name
         if is_rung:
             self._wakeups.ring(claim.id)
-        if ear is not None:
-            ear.kick()
+        if subscription is not None:
+            subscription.kick()
 
     def forget(self, claim_id: str) -> None:
         """Know that the claim no longer waits."""
@@ -122,7 +124,7 @@ class AsyncInbox:
         """Return when the claim should ask again."""
         if not self._is_listening():
             deadline = min(deadline, self._clock.now() + LOOK_AGAIN)
-        await self._wakeups.wait(claim.id, deadline=deadline, ear=self._ear)
+        await self._wakeups.wait(claim.id, deadline=deadline, subscription=self._subscription)
         if self._refused is not None:
             raise self._refused
 
@@ -134,11 +136,11 @@ class AsyncInbox:
         """Hear no more; what is interrupted here ends by itself, and may be waited for again."""
         self._listening = None  # whoever listens sees it, whatever becomes of the rest
         with self.state:
-            runs, ear = list(self._runs), self._ear
+            runs, subscription = list(self._runs), self._subscription
         for one in runs:
             one.stopping.set()
-        if ear is not None:
-            ear.kick()
+        if subscription is not None:
+            subscription.kick()
         for one in runs:
             if one.task is not None:
                 await one.task.join()
@@ -220,20 +222,22 @@ class AsyncInbox:
         # A new name each time: what is still on its way to the old one is not for us.
         name = _new_name(number)
         deadline = self._clock.now() + REQUEST
-        ear = await self._wire.subscribe(self._keys.inbox(name), self._hear, deadline=deadline)
+        subscription = await self._wire.subscribe(
+            self._keys.inbox(name), self._hear, deadline=deadline
+        )
         try:
             # Known only now: what is published to a name that nobody hears yet would be lost,
             # and its claim would be rung by nobody.
             self._opened, self.name = number, name
-            self._ear, self._refused = ear, None
+            self._subscription, self._refused = subscription, None
             await self._ring_all(run)
-            return await self._attend(ear, run)
+            return await self._attend(subscription, run)
         finally:
-            if self._ear is ear:
-                self._ear = None
-            await ear.close()
+            if self._subscription is subscription:
+                self._subscription = None
+            await subscription.close()
 
-    async def _attend(self, ear: Ear, run: AsyncListening) -> bool:
+    async def _attend(self, subscription: Subscription, run: AsyncListening) -> bool:
         """Listen and beat; false if nobody needs it any more, true if the link broke."""
         idle_since = self._clock.now()
         while self._is_wanted(run):
@@ -255,7 +259,7 @@ class AsyncInbox:
                         self._listening = None
                         return False
             until = min(due_at, now + BEAT)
-            if not await ear.listen(until=until):
+            if not await subscription.listen(until=until):
                 return True
             if self._clock.now() > until + OVERSLEPT:
                 await self._ring_all(run)  # their own timers are late, and so is all they know
@@ -268,7 +272,7 @@ class AsyncInbox:
             if message[:1] == b"*":
                 self._hear_of_all(self._keys.name_of(message[1:]))
             else:
-                self._hear_of_one(verbs.ring(message))
+                self._hear_of_one(requests.ring(message))
         except ValueError:
             _log.debug("not a message of ours in the inbox: %r", message[:40])
 
@@ -277,7 +281,7 @@ class AsyncInbox:
             found = self.lines.of_name(name)
         self.ring_later(found)
 
-    def _hear_of_one(self, ring: verbs.Ring) -> None:
+    def _hear_of_one(self, ring: requests.Ring) -> None:
         with self.state:
             waiting = self.lines.waiting.get(ring.claim)
             if waiting is None:
@@ -292,8 +296,8 @@ class AsyncInbox:
         """Let the background ring them; what it has learned may also be due sooner."""
         with self.state:
             self._rung_later += claims
-        if (ear := self._ear) is not None:
-            ear.kick()
+        if (subscription := self._subscription) is not None:
+            subscription.kick()
 
     async def _ring_all(self, run: AsyncListening) -> None:
         with self.state:
@@ -312,8 +316,8 @@ class AsyncInbox:
         """Ring for another reason than a message: then whoever listens must be told."""
         for claim_id in claims:
             self._wakeups.ring(claim_id)
-        if claims and (ear := self._ear) is not None:
-            ear.nudge()
+        if claims and (subscription := self._subscription) is not None:
+            subscription.nudge()
 
 
 _log = logging.getLogger("holdfast")

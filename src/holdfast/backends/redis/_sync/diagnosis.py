@@ -1,6 +1,6 @@
 # Generated from src/holdfast/backends/redis/_async/diagnosis.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""Asks a server about itself; what the answers mean is decided in `wire.condition`."""
+"""Asks a server about itself; what the answers mean is decided in `findings`."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from holdfast.backends.redis import permissions, refusals, verbs
-from holdfast.backends.redis.cluster.condition import merged
+from holdfast.backends.redis import permissions, refusals, requests
+from holdfast.backends.redis.cluster.findings import merged
 from holdfast.backends.redis.cluster.threads import Cluster
-from holdfast.backends.redis.condition import Facts, findings
+from holdfast.backends.redis.findings import Facts, findings
 from holdfast.backends.redis.resp import Refusal, Reply, packed
-from holdfast.backends.redis.sentinel.condition import sentinel_findings
+from holdfast.backends.redis.sentinel.findings import sentinel_findings
 from holdfast.backends.redis.sentinel.threads import SentinelWire
 from holdfast.errors import BackendUnavailable, ConfigurationError, OutcomeUnknown
 from holdfast.model import Finding
 
 if TYPE_CHECKING:
-    from holdfast.backends.redis._sync.opening import AnyWire
-    from holdfast.backends.redis.confirming import Durability
+    from holdfast.backends.redis._sync.connecting import AnyWire
     from holdfast.backends.redis.connection.threads import Wire
+    from holdfast.backends.redis.durability import Durability
     from holdfast.runtime.clock import Clock
 
 SETTINGS = (
@@ -52,7 +52,7 @@ def diagnosed(wire: AnyWire, question: Question) -> list[Finding]:
     """Return what one server can promise, or all that belong together."""
     if isinstance(wire, Cluster):
         nodes = wire.nodes(deadline=question.deadline())
-        return merged({str(address): _of_node(one, question) for address, one in nodes.items()})
+        return merged({str(endpoint): _of_node(one, question) for endpoint, one in nodes.items()})
     found = findings(_facts(wire, question))
     if isinstance(wire, SentinelWire):
         views = wire.views(deadline=question.deadline())
@@ -107,7 +107,7 @@ def _allowed(node: Wire, question: Question, deadline: float) -> dict[str, bool]
 def _asked(node: Wire, request: bytes, deadline: float) -> Reply:
     reply = node.ask(request, deadline=deadline)
     if isinstance(reply, Refusal) and reply.code == "NOSCRIPT":
-        reply = node.ask(verbs.load("permissions"), deadline=deadline)
+        reply = node.ask(requests.load("permissions"), deadline=deadline)
         if not isinstance(reply, Refusal):
             reply = node.ask(request, deadline=deadline)
     return reply

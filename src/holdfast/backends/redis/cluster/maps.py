@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.backends.redis import refusals
 from holdfast.backends.redis.resp import Refusal, Reply, packed
-from holdfast.backends.redis.topology import SLOTS, Address, Remap, attempt_until
+from holdfast.backends.redis.routing import SLOTS, Endpoint, Remap, attempt_until
 from holdfast.errors import BackendMisbehaved, BackendUnavailable, ConfigurationError, LockError
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ OPINIONS = 0.2
 class SlotMap:
     """Who serves which slot, as one node told it; corrected by what is MOVED since."""
 
-    owners: list[Address | None]
-    masters: list[Address]
-    nodes: frozenset[Address]
+    owners: list[Endpoint | None]
+    masters: list[Endpoint]
+    nodes: frozenset[Endpoint]
     """Masters and replicas."""
-    told: frozenset[tuple[int, int, Address]] = frozenset()
+    told: frozenset[tuple[int, int, Endpoint]] = frozenset()
     """The same as it was told: from which slot to which is served by whom."""
 
     @property
@@ -47,7 +47,7 @@ class SlotMap:
         """How many slots are served at all."""
         return sum(last + 1 - first for first, last, _ in self.told)
 
-    def correct(self, slot: int, owner: Address) -> None:
+    def correct(self, slot: int, owner: Endpoint) -> None:
         """Know that the slot has moved."""
         self.owners[slot] = owner
         if owner not in self.masters:
@@ -57,7 +57,7 @@ class SlotMap:
 # -- reading ---------------------------------------------------------------------------
 
 
-def read_map(reply: Reply, *, told_by: Address, remap: Remap, where: str) -> SlotMap | LockError:
+def read_map(reply: Reply, *, told_by: Endpoint, remap: Remap, where: str) -> SlotMap | LockError:
     """Return the map that a node told, or why that is none."""
     if isinstance(reply, Refusal):
         return _not_told(reply, where=where)
@@ -76,25 +76,25 @@ def read_map(reply: Reply, *, told_by: Address, remap: Remap, where: str) -> Slo
     return slots
 
 
-def slot_map(reply: Sequence[Any], *, told_by: Address, remap: Remap) -> SlotMap:
+def slot_map(reply: Sequence[Any], *, told_by: Endpoint, remap: Remap) -> SlotMap:
     """Read the answer to CLUSTER SLOTS; whatever is no such answer raises some error."""
-    owners: list[Address | None] = [None] * SLOTS
-    nodes: set[Address] = set()
+    owners: list[Endpoint | None] = [None] * SLOTS
+    nodes: set[Endpoint] = set()
     told = set()
     for first, last, master, *replicas in reply:
         if not 0 <= first <= last < SLOTS:
             raise ValueError(f"no slots: {first!r} to {last!r}")
         found = [_endpoint(one, told_by) for one in (master, *replicas)]
-        addresses = [None if one is None else remap(one) for one in found]
-        owners[first : last + 1] = [addresses[0]] * (last + 1 - first)
-        nodes.update(one for one in addresses if one is not None)
-        if addresses[0] is not None:
-            told.add((first, last, addresses[0]))
+        endpoints = [None if one is None else remap(one) for one in found]
+        owners[first : last + 1] = [endpoints[0]] * (last + 1 - first)
+        nodes.update(one for one in endpoints if one is not None)
+        if endpoints[0] is not None:
+            told.add((first, last, endpoints[0]))
     masters = sorted({owner for _, _, owner in told})
     return SlotMap(owners, masters, frozenset(nodes), frozenset(told))
 
 
-def _endpoint(node: Sequence[Any], told_by: Address) -> Address | None:
+def _endpoint(node: Sequence[Any], told_by: Endpoint) -> Endpoint | None:
     host = node[0].decode() if node[0] else ""
     if host == "?":
         return None  # its name is asked for, and it knows none
@@ -102,7 +102,7 @@ def _endpoint(node: Sequence[Any], told_by: Address) -> Address | None:
     if not 0 < port < PORTS:
         raise ValueError(f"no port: {port}")
     # Nothing in the host's place means: the same that you asked.
-    return Address(host or told_by.host, port)
+    return Endpoint(host or told_by.host, port)
 
 
 def _not_told(refusal: Refusal, *, where: str) -> LockError:
@@ -115,8 +115,12 @@ def _not_told(refusal: Refusal, *, where: str) -> LockError:
 
 
 def candidates(
-    slots: SlotMap | None, *, seeds: Iterable[Address], suspects: Collection[Address], start: float
-) -> list[Address]:
+    slots: SlotMap | None,
+    *,
+    seeds: Iterable[Endpoint],
+    suspects: Collection[Endpoint],
+    start: float,
+) -> list[Endpoint]:
     """Return whom to ask: masters, replicas, seeds; those who failed come last.
 
     `start` is in [0, 1): not everybody begins with the same node, which may be behind.
@@ -140,8 +144,8 @@ class Poll:
         self,
         known: SlotMap | None,
         *,
-        seeds: Iterable[Address],
-        suspects: Collection[Address],
+        seeds: Iterable[Endpoint],
+        suspects: Collection[Endpoint],
         start: float,
     ) -> None:
         self._queue = candidates(known, seeds=seeds, suspects=suspects, start=start)
@@ -149,12 +153,12 @@ class Poll:
         self._masters = set() if known is None else set(known.masters)
         self._count = 0 if known is None else len({owner for _, _, owner in known.told})
         self._covered = SLOTS if known is None else known.covered
-        self._asked: set[Address] = set()
-        self._heard: dict[Address, SlotMap] = {}
+        self._asked: set[Endpoint] = set()
+        self._heard: dict[Endpoint, SlotMap] = {}
         self._failures: list[LockError] = []
         self._enough_at = NEVER
 
-    def next(self, now: float) -> Address | None:
+    def next(self, now: float) -> Endpoint | None:
         """Return whom to ask; None when there is nothing more to learn, or no time for it."""
         best = self._best()
         covers = best is not None and best.covered >= self._covered
@@ -173,7 +177,7 @@ class Poll:
         """Return how long to wait for the answer of the one that is asked now."""
         return min(attempt_until(now=now, deadline=deadline), max(now, self._enough_at))
 
-    def hear(self, node: Address, answer: SlotMap | LockError, *, now: float) -> None:
+    def hear(self, node: Endpoint, answer: SlotMap | LockError, *, now: float) -> None:
         """Take what the node told, or why it told nothing."""
         if isinstance(answer, LockError):
             self._failures.append(answer)
@@ -199,7 +203,7 @@ class Poll:
             raise self._failures[-1]
         raise passing
 
-    def doubted(self, elected: SlotMap) -> set[Address]:
+    def doubted(self, elected: SlotMap) -> set[Endpoint]:
         """Return who failed, before or now, and did not tell what the others believe."""
         agree = {node for node, told in self._heard.items() if told.told == elected.told}
         return (self._asked.union(self._suspects) - agree) & elected.nodes.union(self._queue)

@@ -11,27 +11,27 @@ from holdfast.backends.redis.cluster import listening
 from holdfast.backends.redis.cluster.maps import SLOT_MAP, Poll, SlotMap, candidates, read_map
 from holdfast.backends.redis.connection.threads import Link, Wire
 from holdfast.backends.redis.resp import Refusal, Reply
-from holdfast.backends.redis.side_by_side import side_by_side
-from holdfast.backends.redis.subscription.threads import Ear
-from holdfast.backends.redis.topology import (
+from holdfast.backends.redis.routing import (
     FIRST_PAUSE,
     FRESH,
     LONGEST_PAUSE,
-    Address,
-    Errand,
+    Endpoint,
+    RoutedRequest,
     attempt_until,
     batches,
     by_node,
-    errands_of,
     learn,
+    routes_of,
 )
+from holdfast.backends.redis.side_by_side import side_by_side
+from holdfast.backends.redis.subscription.threads import Subscription
 from holdfast.core.backoff import delay
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holdfast.backends.redis.places import Place
+    from holdfast.backends.redis.addresses import Address
     from holdfast.runtime.clock import Clock
 
 
@@ -47,29 +47,31 @@ class Cluster:
 
     is_sharded = True
 
-    def __init__(self, place: Place, *, kind: type, options: dict[str, Any], clock: Clock) -> None:
-        self.where = place.where
-        self._place = place
+    def __init__(
+        self, address: Address, *, kind: type, options: dict[str, Any], clock: Clock
+    ) -> None:
+        self.where = address.where
+        self._address = address
         self._options = options
         self._kind = kind
         self._clock = clock
-        self._wires: dict[Address, Wire] = {}
+        self._wires: dict[Endpoint, Wire] = {}
         self._slots: SlotMap | None = None
         self._looked_at = 0.0
         self._looking = threading.Lock()
         self._is_doubtful = True
-        self._suspects: set[Address] = set()
-        self._listening_at: Address | None = None
+        self._suspects: set[Endpoint] = set()
+        self._listening_at: Endpoint | None = None
 
     # -- asking ------------------------------------------------------------------------
 
     def ask(self, request: bytes, *, deadline: float) -> Reply:
         """Return the reply to one command; see Wire."""
-        errand = Errand.for_request(request)
+        route = RoutedRequest.for_request(request)
         slots = self._slots
-        if not self._is_doubtful and slots is not None and errand.slot is not None:
+        if not self._is_doubtful and slots is not None and route.slot is not None:
             # The usual case: the map is right, and one command is all there is to send.
-            node = slots.owners[errand.slot]
+            node = slots.owners[route.slot]
             if node is not None:
                 try:
                     reply = self._wire(node).ask(request, deadline=deadline)
@@ -81,90 +83,90 @@ class Cluster:
                 else:
                     if reply.__class__ is not Refusal:
                         return reply
-                    self._hear(errand, [reply], node)
-                    self._learn([errand], slots)
-        if not errand.is_over:
-            self._run([errand], deadline)
-        if isinstance(errand.outcome, LockError):
-            raise errand.outcome
-        return errand.outcome
+                    self._hear(route, [reply], node)
+                    self._learn([route], slots)
+        if not route.is_over:
+            self._run([route], deadline)
+        if isinstance(route.outcome, LockError):
+            raise route.outcome
+        return route.outcome
 
     def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
         """Return the replies to several commands, each node's sent together.
 
         No node waits for another's answers. An error stands in place of a missing one.
         """
-        errands = errands_of(requests)
-        groups = by_node(errands, self._known_map(deadline))
+        routes = routes_of(requests)
+        groups = by_node(routes, self._known_map(deadline))
         side_by_side([partial(self._run, group, deadline) for group in groups.values()])
-        return [outcome for one in errands for outcome in one.outcomes()]
+        return [outcome for one in routes for outcome in one.outcomes()]
 
     def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
         """Return the numbers of the requests that go to each node, as far as is known."""
         parts: dict[str, list[int]] = {}
         for i, request in enumerate(requests):
-            [node] = by_node([Errand.for_request(request)], self._slots)
+            [node] = by_node([RoutedRequest.for_request(request)], self._slots)
             parts.setdefault(str(node), []).append(i)
         return parts
 
-    def _run(self, errands: list[Errand], deadline: float) -> None:
-        """See the errands through, or until the deadline."""
+    def _run(self, routes: list[RoutedRequest], deadline: float) -> None:
+        """See the routed requests through, or until the deadline."""
         attempt = 0
         while True:
             try:
-                slots = self._map_for(errands, deadline)
+                slots = self._map_for(routes, deadline)
             except LockError as error:
-                for one in errands:
+                for one in routes:
                     one.fail(error)
             else:
-                for node, some in batches(errands, slots):
+                for node, some in batches(routes, slots):
                     self._send(node, some, deadline)
-                self._learn(errands, slots)
-            errands = [one for one in errands if not one.is_over]
-            if not errands:
+                self._learn(routes, slots)
+            routes = [one for one in routes if not one.is_over]
+            if not routes:
                 return
-            if any(one.must_pause for one in errands):
+            if any(one.must_pause for one in routes):
                 jitter = self._clock.jitter()
                 pause = delay(attempt, jitter=jitter, first=FIRST_PAUSE, most=LONGEST_PAUSE)
                 attempt += 1
                 if self._clock.now() + pause >= deadline:
-                    for one in errands:
+                    for one in routes:
                         one.give_up(where=self.where)
                     return
                 time.sleep(pause)
 
-    def _send(self, node: Address | None, errands: list[Errand], deadline: float) -> None:
-        requests = [part for one in errands for part in one.requests()]
+    def _send(self, node: Endpoint | None, routes: list[RoutedRequest], deadline: float) -> None:
+        requests = [part for one in routes for part in one.requests()]
         try:
             if node is None:
                 raise BackendUnavailable(f"{self.where}: no node serves the slot at the moment")
             replies = self._wire(node).ask_all(requests, deadline=deadline)
         except LockError as error:
             self._suspect(node)
-            for one in errands:
+            for one in routes:
                 one.fail(error)
             return
-        for one in errands:
+        for one in routes:
             size = len(one.requests())
             own, replies = replies[:size], replies[size:]
             self._hear(one, own, node)
 
-    def _hear(self, errand: Errand, replies: list[Reply], node: Address) -> None:
-        if errand.hear(replies, asked=node, remap=self._place.remap):
+    def _hear(self, route: RoutedRequest, replies: list[Reply], node: Endpoint) -> None:
+        if route.hear(replies, asked=node, remap=self._address.remap):
             self._suspect(node)
         else:
             self._suspects.discard(node)
 
-    def _learn(self, errands: list[Errand], slots: SlotMap) -> None:
-        if learn(errands, slots):
+    def _learn(self, routes: list[RoutedRequest], slots: SlotMap) -> None:
+        if learn(routes, slots):
             self._is_doubtful = True
 
-    def _suspect(self, node: Address | None) -> None:
+    def _suspect(self, node: Endpoint | None) -> None:
         self._is_doubtful = True
         if node is not None:
             self._suspects.add(node)
 
-    def _wire(self, node: Address) -> Wire:
+    def _wire(self, node: Endpoint) -> Wire:
         wire = self._wires.get(node)
         if wire is None:
             wire = NodeWire(
@@ -183,7 +185,7 @@ class Cluster:
         """Return the way to each node that serves slots, by a map that is asked for now."""
         return list((self.nodes(deadline=deadline)).values())
 
-    def nodes(self, *, deadline: float) -> dict[Address, Wire]:
+    def nodes(self, *, deadline: float) -> dict[Endpoint, Wire]:
         """Return those ways by where they lead to."""
         self._is_doubtful, self._looked_at = True, 0.0
         return {one: self._wire(one) for one in (self._map(deadline)).masters}
@@ -194,9 +196,9 @@ class Cluster:
         except LockError:
             return self._slots  # those who need it will hear what is wrong
 
-    def _map_for(self, errands: list[Errand], deadline: float) -> SlotMap:
+    def _map_for(self, routes: list[RoutedRequest], deadline: float) -> SlotMap:
         # Who was pointed to a node goes there at once, whatever else may have moved.
-        if self._slots is not None and all(one.node is not None for one in errands):
+        if self._slots is not None and all(one.node is not None for one in routes):
             return self._slots
         return self._map(deadline)
 
@@ -218,7 +220,7 @@ class Cluster:
     def _look(self, deadline: float) -> SlotMap:
         poll = Poll(
             self._slots,
-            seeds=self._place.addresses,
+            seeds=self._address.endpoints,
             suspects=self._suspects,
             start=self._clock.jitter(),
         )
@@ -233,42 +235,46 @@ class Cluster:
         self._forget_strangers(slots)
         return slots
 
-    def _told_by(self, node: Address, until: float) -> SlotMap | LockError:
+    def _told_by(self, node: Endpoint, until: float) -> SlotMap | LockError:
         try:
             reply = self._wire(node).ask(SLOT_MAP, deadline=until)
         except LockError as error:
             return error
-        return read_map(reply, told_by=node, remap=self._place.remap, where=self.where)
+        return read_map(reply, told_by=node, remap=self._address.remap, where=self.where)
 
-    def _candidates(self) -> list[Address]:
+    def _candidates(self) -> list[Endpoint]:
         jitter = self._clock.jitter()
         return candidates(
-            self._slots, seeds=self._place.addresses, suspects=self._suspects, start=jitter
+            self._slots, seeds=self._address.endpoints, suspects=self._suspects, start=jitter
         )
 
     def _forget_strangers(self, slots: SlotMap) -> None:
-        for node in set(self._wires) - slots.nodes - set(self._place.addresses):
+        for node in set(self._wires) - slots.nodes - set(self._address.endpoints):
             self._wires.pop(node).close()
 
     # -- listening ---------------------------------------------------------------------
 
-    def subscribe(self, channel: bytes, hear: Callable[[bytes], None], *, deadline: float) -> Ear:
-        """Return an ear on the channel at any node: messages reach them all."""
+    def subscribe(
+        self, channel: bytes, hear: Callable[[bytes], None], *, deadline: float
+    ) -> Subscription:
+        """Return a subscription to the channel at any node: messages reach them all."""
         if self._listening_at is not None:
-            # Who asks for another ear has lost the last one: that node is not the first to try.
+            # Who asks for another one has lost the last: that node is not the first to try.
             self._suspect(self._listening_at)
         self._map(deadline)
         failure: LockError | None = None
         for node in self._candidates():
             until = attempt_until(now=self._clock.now(), deadline=deadline)
             try:
-                ear = self._wire(node).subscribe(channel, hear, deadline=until, kind=ClusterEar)
+                subscription = self._wire(node).subscribe(
+                    channel, hear, deadline=until, kind=ClusterSubscription
+                )
             except (BackendUnavailable, OutcomeUnknown) as error:
                 self._suspect(node)
                 failure = error
                 continue
             self._listening_at = node
-            return cast("ClusterEar", ear).asking(channel)
+            return cast("ClusterSubscription", subscription).asking(channel)
         raise failure or BackendUnavailable(f"{self.where} names no node")
 
     # -- closing -----------------------------------------------------------------------
@@ -285,7 +291,7 @@ class Cluster:
         self._looking = threading.Lock()
 
 
-class ClusterEar(Ear):
+class ClusterSubscription(Subscription):
     """Hears one channel, and notices when the node falls silent or leaves the cluster.
 
     The node may serve none of our names: then no request of ours would notice it.
@@ -298,7 +304,7 @@ class ClusterEar(Ear):
         self._question = b""
         self._is_deaf = False
 
-    def asking(self, channel: bytes) -> ClusterEar:
+    def asking(self, channel: bytes) -> ClusterSubscription:
         """Know what to ask the node, now and then."""
         self._question = listening.question(channel)
         return self

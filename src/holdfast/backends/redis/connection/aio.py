@@ -18,10 +18,10 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from holdfast.backends.redis import refusals
+from holdfast.backends.redis.addresses import host_name_checked
 from holdfast.backends.redis.credentials import guarded
-from holdfast.backends.redis.places import host_name_checked
 from holdfast.backends.redis.resp import MORE, NotRedis, Parser, Push, Refusal, Reply, packed
-from holdfast.backends.redis.subscription.aio import Ear
+from holdfast.backends.redis.subscription.aio import Subscription
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.runtime import forking
 
@@ -53,7 +53,7 @@ class Link(asyncio.Protocol):
 
     def __init__(self, *, where: str) -> None:
         self.where = where
-        self.ears: dict[bytes, Callable[[bytes], None]] = {}
+        self.listeners: dict[bytes, Callable[[bytes], None]] = {}
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._loop = asyncio.get_running_loop()
         self._parser = Parser()
@@ -88,7 +88,7 @@ class Link(asyncio.Protocol):
 
     def unsubscribe(self, channel: bytes) -> None:
         """Hear no more of a channel; the server confirms it by a push."""
-        if self.ears.pop(channel, None) is not None and self.is_open:
+        if self.listeners.pop(channel, None) is not None and self.is_open:
             if not self._outbox:
                 self._loop.call_soon(self._flush)
             self._outbox.append(packed(b"UNSUBSCRIBE", channel))
@@ -128,7 +128,7 @@ class Link(asyncio.Protocol):
     def _hear(self, items: list[Any]) -> None:
         kind, channel = items[0], items[1]
         if kind == b"message":
-            hear = self.ears.get(channel)
+            hear = self.listeners.get(channel)
             if hear is not None:
                 hear(items[2])
         elif kind == b"subscribe":
@@ -272,12 +272,12 @@ class Wire:
     async def _connect(self, left: float) -> Link:
         return await self._dial({}, left)
 
-    async def _dial(self, address: dict[str, Any], left: float) -> Link:
+    async def _dial(self, endpoint: dict[str, Any], left: float) -> Link:
         connection = self._kind(
             **{
                 **host_name_checked(self._kind),
                 **self._options,
-                **address,
+                **endpoint,
                 "socket_timeout": left,
                 "socket_connect_timeout": left,
                 "retry": Retry(NoBackoff(), 0),
@@ -322,11 +322,11 @@ class Wire:
         hear: Callable[[bytes], None],
         *,
         deadline: float,
-        kind: type[Ear] | None = None,
-    ) -> Ear:
-        """Return an ear on the channel, once the server has confirmed it."""
+        kind: type[Subscription] | None = None,
+    ) -> Subscription:
+        """Return a subscription to the channel, once the server has confirmed it."""
         link = await self._connected(deadline)
-        link.ears[channel] = hear
+        link.listeners[channel] = hear
         request = packed(b"SUBSCRIBE", channel)
         try:
             reply = await link.send(request, deadline=self._loop_time(deadline))
@@ -334,9 +334,9 @@ class Wire:
             link.unsubscribe(channel)  # it may come true, and nobody would hear it
             raise
         if isinstance(reply, Refusal):
-            del link.ears[channel]
+            del link.listeners[channel]
             raise refusals.refused(reply, where=self.where)
-        return (kind or Ear)(link, channel, clock=self._clock)
+        return (kind or Subscription)(link, channel, clock=self._clock)
 
     async def masters(self, *, deadline: float) -> list[Wire]:
         """Return the way to each server that holds some of the names: here to this one."""

@@ -22,10 +22,10 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from holdfast.backends.redis import refusals
+from holdfast.backends.redis.addresses import host_name_checked
 from holdfast.backends.redis.credentials import guarded
-from holdfast.backends.redis.places import host_name_checked
 from holdfast.backends.redis.resp import MORE, NotRedis, Parser, Push, Refusal, Reply, packed
-from holdfast.backends.redis.subscription.threads import Ear
+from holdfast.backends.redis.subscription.threads import Subscription
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ class Wire:
     def _connect(self, deadline: float) -> Link:
         return self._dial({}, deadline)
 
-    def _dial(self, address: dict[str, Any], deadline: float) -> Link:
+    def _dial(self, endpoint: dict[str, Any], deadline: float) -> Link:
         generation = self._generation
         left = deadline - self._clock.now()
         if left <= 0:
@@ -263,7 +263,7 @@ class Wire:
             **{
                 **host_name_checked(self._kind),
                 **self._options,
-                **address,
+                **endpoint,
                 "socket_timeout": left,
                 "socket_connect_timeout": left,
                 "retry": Retry(NoBackoff(), 0),
@@ -305,16 +305,16 @@ class Wire:
         hear: Callable[[bytes], None],
         *,
         deadline: float,
-        kind: type[Ear] | None = None,
-    ) -> Ear:
-        """Return an ear on the channel, once the server has confirmed it."""
+        kind: type[Subscription] | None = None,
+    ) -> Subscription:
+        """Return a subscription to the channel, once the server has confirmed it."""
         link = self._connect(deadline)
         try:
             link.send(packed(b"SUBSCRIBE", channel), deadline=deadline)
             self._confirmed(link.receive(deadline=deadline))
-            return (kind or Ear)(link, hear, clock=self._clock)
+            return (kind or Subscription)(link, hear, clock=self._clock)
         except OSError as error:
-            # Of the connection, or no descriptors are left for what an ear needs besides.
+            # Of the connection, or no descriptors are left for what a subscription needs besides.
             link.close()
             raise refusals.unreachable(error, where=self.where) from error
         except NotRedis as error:

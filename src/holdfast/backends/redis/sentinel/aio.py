@@ -11,6 +11,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from holdfast.backends.redis.connection.aio import Link, Wire
+from holdfast.backends.redis.routing import Endpoint, attempt_until, is_passing
 from holdfast.backends.redis.sentinel.answers import (
     AFTER_SILENCE,
     LOOK_EVERY,
@@ -24,7 +25,6 @@ from holdfast.backends.redis.sentinel.answers import (
     not_master,
     promoted,
 )
-from holdfast.backends.redis.topology import Address, attempt_until, is_passing
 from holdfast.core.backoff import delay
 from holdfast.errors import BackendUnavailable
 from holdfast.runtime import forking
@@ -32,7 +32,7 @@ from holdfast.runtime import forking
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holdfast.backends.redis.places import Place
+    from holdfast.backends.redis.addresses import Address
     from holdfast.backends.redis.resp import Reply
     from holdfast.runtime.clock import Clock
 
@@ -40,15 +40,17 @@ if TYPE_CHECKING:
 class SentinelWire(Wire):
     """The way to whichever server is the master."""
 
-    def __init__(self, place: Place, *, kind: type, options: dict[str, Any], clock: Clock) -> None:
-        super().__init__(kind=kind, options=options, clock=clock, where=place.where)
-        self._place = place
-        self._sentinels = list(place.addresses)
-        self._master: Address | None = None
+    def __init__(
+        self, address: Address, *, kind: type, options: dict[str, Any], clock: Clock
+    ) -> None:
+        super().__init__(kind=kind, options=options, clock=clock, where=address.where)
+        self._address = address
+        self._sentinels = list(address.endpoints)
+        self._master: Endpoint | None = None
         self._epoch = 0
         self._look_at = 0.0
-        self._silent: dict[Address, float] = {}
-        self._watchers: dict[Address, Any] = {}
+        self._silent: dict[Endpoint, float] = {}
+        self._watchers: dict[Endpoint, Any] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def ask(self, request: bytes, *, deadline: float) -> Reply:
@@ -119,43 +121,43 @@ class SentinelWire(Wire):
         if not is_master(answer):
             raise not_master(self.where)
 
-    async def _find(self, until: float) -> Address:
+    async def _find(self, until: float) -> Endpoint:
         """Return the master's address, from the first Sentinel that is not behind what we know."""
         each = max(0.05, (until - self._clock.now()) / (len(self._sentinels) + 1))
         answers: list[Answer] = []
         for sentinel in list(self._sentinels):
             answers.append(await self._masters_known_to(sentinel, each))
-            found = named(answers[-1], self._place.service)
+            found = named(answers[-1], self._address.service)
             if found is not None and found.epoch >= self._epoch:
                 self._prefer(sentinel)
                 break
         else:
             # All are behind: Sentinels that were set up anew begin to count anew.
-            found = newest(answers, self._place.service)
+            found = newest(answers, self._address.service)
         if found is None:
-            raise no_master(self._place, answers) from next(
+            raise no_master(self._address, answers) from next(
                 (one for one in answers if isinstance(one, BaseException)), None
             )
-        self._epoch, address = found
+        self._epoch, endpoint = found
         self._look_at = self._clock.now() + LOOK_EVERY
-        return self._place.remap(address)
+        return self._address.remap(endpoint)
 
-    def _prefer(self, sentinel: Address) -> None:
+    def _prefer(self, sentinel: Endpoint) -> None:
         self._sentinels.sort(key=lambda one: one != sentinel)
 
-    async def _masters_known_to(self, sentinel: Address, patience: float) -> Answer:
+    async def _masters_known_to(self, sentinel: Endpoint, patience: float) -> Answer:
         client = self._client_of(sentinel, patience)
         try:
-            return await _masters(client, self._place.service)
+            return await _masters(client, self._address.service)
         finally:
             await client.connection_pool.disconnect()
 
-    def _client_of(self, sentinel: Address, patience: float) -> Any:  # noqa: ANN401 - the driver's
+    def _client_of(self, sentinel: Endpoint, patience: float) -> Any:  # noqa: ANN401 - the driver's
         return Redis(
             host=sentinel.host,
             port=sentinel.port,
             **{
-                **self._place.sentinel_options,
+                **self._address.sentinel_options,
                 "socket_timeout": patience,
                 "socket_connect_timeout": patience,
                 "retry": Retry(NoBackoff(), 0),
@@ -190,7 +192,7 @@ class SentinelWire(Wire):
     async def _look_again(self) -> None:
         # All of them: the failover is news to those who took no part in it, for some seconds.
         now = self._clock.now()
-        asked = [one for one in self._place.addresses if self._silent.get(one, 0.0) <= now]
+        asked = [one for one in self._address.endpoints if self._silent.get(one, 0.0) <= now]
         answers = dict(
             zip(asked, await asyncio.gather(*(self._said_by(one) for one in asked)), strict=True)
         )
@@ -198,30 +200,30 @@ class SentinelWire(Wire):
         for sentinel, answer in answers.items():
             if isinstance(answer, BaseException):
                 self._silent[sentinel] = now + AFTER_SILENCE
-        found = newest(answers.values(), self._place.service)
+        found = newest(answers.values(), self._address.service)
         if found is not None and found.epoch > self._epoch:
             self._epoch = found.epoch
-            if self._place.remap(found.address) != self._master:
+            if self._address.remap(found.endpoint) != self._master:
                 self._leave()
 
-    async def _said_by(self, sentinel: Address) -> Answer:
+    async def _said_by(self, sentinel: Endpoint) -> Answer:
         watcher = self._watchers.get(sentinel)
         if watcher is None:
             # Kept: connecting costs more than asking, with TLS a hundred times.
             watcher = self._watchers[sentinel] = self._client_of(sentinel, LOOK_PATIENCE)
-        return await _masters(watcher, self._place.service)
+        return await _masters(watcher, self._address.service)
 
-    async def views(self, *, deadline: float) -> dict[Address, Answer]:
+    async def views(self, *, deadline: float) -> dict[Endpoint, Answer]:
         """Return what each Sentinel says, for a diagnosis."""
         patience = max(0.05, (deadline - self._clock.now()) / 2)
-        sentinels = self._place.addresses
+        sentinels = self._address.endpoints
         found = await asyncio.gather(*(self._masters_known_to(one, patience) for one in sentinels))
         return dict(zip(sentinels, found, strict=True))
 
     @property
     def service(self) -> str:
         """What the Sentinels call the master."""
-        return self._place.service
+        return self._address.service
 
     # -- closing -----------------------------------------------------------------------
 

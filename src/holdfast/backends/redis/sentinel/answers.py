@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.backends.redis import refusals
-from holdfast.backends.redis.topology import Address
+from holdfast.backends.redis.routing import Endpoint
 from holdfast.errors import BackendUnavailable, ConfigurationError, LockError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holdfast.backends.redis.places import Place
+    from holdfast.backends.redis.addresses import Address
 
 LOOK_EVERY = 0.5
 """As old the Sentinels' word on who is the master may become before they are asked again."""
@@ -31,7 +31,7 @@ class Named(NamedTuple):
     """Whom a Sentinel calls the master; each failover that they agree on has a larger epoch."""
 
     epoch: int
-    address: Address
+    endpoint: Endpoint
 
 
 def named(answer: Answer, service: str) -> Named | None:
@@ -39,7 +39,7 @@ def named(answer: Answer, service: str) -> Named | None:
     state = None if isinstance(answer, BaseException) else answer.get(service)
     if state is None or not state["is_master"] or state["is_sdown"] or state["is_odown"]:
         return None
-    return Named(int(state["config-epoch"]), Address(state["ip"], int(state["port"])))
+    return Named(int(state["config-epoch"]), Endpoint(state["ip"], int(state["port"])))
 
 
 def newest(answers: Iterable[Answer], service: str) -> Named | None:
@@ -58,12 +58,12 @@ def leads_failover(known: Mapping[str, Any], service: str) -> bool:
 
 
 def promoted(
-    known: Mapping[str, Any], service: str, address: Sequence[str | bytes | int] | None
+    known: Mapping[str, Any], service: str, endpoint: Sequence[str | bytes | int] | None
 ) -> Mapping[str, Any]:
     """Return what a leader of a failover knows, by the address that it tells."""
-    if address is None:
+    if endpoint is None:
         return known
-    host, port = (one.decode() if isinstance(one, bytes) else str(one) for one in address)
+    host, port = (one.decode() if isinstance(one, bytes) else str(one) for one in endpoint)
     state = known[service]
     if (host, int(port)) == (state["ip"], int(state["port"])):
         return known
@@ -71,28 +71,28 @@ def promoted(
     return {**known, service: {**state, **new}}
 
 
-def no_master(place: Place, answers: Sequence[Answer]) -> LockError:
+def no_master(address: Address, answers: Sequence[Answer]) -> LockError:
     """Return the error when no Sentinel names a master that it believes alive."""
     known = [one for one in answers if not isinstance(one, BaseException)]
     failures = [one for one in answers if isinstance(one, BaseException)]
-    if any(place.service in one for one in known):
+    if any(address.service in one for one in known):
         return BackendUnavailable(
-            f"{place.where}: the Sentinels see no living master {place.service!r} at the moment"
+            f"{address.where}: the Sentinels see no living master {address.service!r} at the moment"
         )
     if known:
         names = sorted({str(name) for one in known for name in one})
         return ConfigurationError(
-            f"{place.where}: the Sentinels know no master {place.service!r}; "
+            f"{address.where}: the Sentinels know no master {address.service!r}; "
             f"they know: {', '.join(names) or 'none'}"
         )
     for failure in failures:
-        error = refusals.of_sentinel(failure, where=place.where)
+        error = refusals.of_sentinel(failure, where=address.where)
         if isinstance(error, ConfigurationError):
             return error
     reason = failures[0] if failures else "none is named"
     return BackendUnavailable(
-        f"{place.where}: no Sentinel can be reached: {reason}; "
-        f"does one run there{refusals.other_scheme(place.where)}?"
+        f"{address.where}: no Sentinel can be reached: {reason}; "
+        f"does one run there{refusals.other_scheme(address.where)}?"
     )
 
 

@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from holdfast.backends.redis.connection.threads import Link, Wire
+from holdfast.backends.redis.routing import Endpoint, attempt_until, is_passing
 from holdfast.backends.redis.sentinel.answers import (
     AFTER_SILENCE,
     LOOK_EVERY,
@@ -28,33 +29,34 @@ from holdfast.backends.redis.sentinel.answers import (
     promoted,
 )
 from holdfast.backends.redis.side_by_side import side_by_side
-from holdfast.backends.redis.topology import Address, attempt_until, is_passing
 from holdfast.core.backoff import delay
 from holdfast.errors import BackendUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from holdfast.backends.redis.places import Place
+    from holdfast.backends.redis.addresses import Address
     from holdfast.backends.redis.resp import Reply
-    from holdfast.backends.redis.subscription.threads import Ear
+    from holdfast.backends.redis.subscription.threads import Subscription
     from holdfast.runtime.clock import Clock
 
 
 class SentinelWire(Wire):
     """The way to whichever server is the master."""
 
-    def __init__(self, place: Place, *, kind: type, options: dict[str, Any], clock: Clock) -> None:
-        super().__init__(kind=kind, options=options, clock=clock, where=place.where)
-        self._place = place
-        self._sentinels = list(place.addresses)
-        self._master: Address | None = None
+    def __init__(
+        self, address: Address, *, kind: type, options: dict[str, Any], clock: Clock
+    ) -> None:
+        super().__init__(kind=kind, options=options, clock=clock, where=address.where)
+        self._address = address
+        self._sentinels = list(address.endpoints)
+        self._master: Endpoint | None = None
         self._epoch = 0
         self._look_at = 0.0
-        self._silent: dict[Address, float] = {}
-        self._watchers: dict[Address, Any] = {}
+        self._silent: dict[Endpoint, float] = {}
+        self._watchers: dict[Endpoint, Any] = {}
         self._looking = threading.Lock()
-        self._ears: weakref.WeakSet[Ear] = weakref.WeakSet()
+        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
 
     def ask(self, request: bytes, *, deadline: float) -> Reply:
         """Return the reply to one command; see Wire."""
@@ -89,12 +91,12 @@ class SentinelWire(Wire):
         self._leave(None)
         return self._pause(attempt, deadline)
 
-    def _leave(self, master: Address | None) -> None:
+    def _leave(self, master: Endpoint | None) -> None:
         """Let no connection to another server be used again, nor listened to."""
         self._master = master
         super().close()
-        for ear in list(self._ears):
-            ear.shut()
+        for subscription in list(self._subscriptions):
+            subscription.shut()
 
     def _pause(self, attempt: int, deadline: float) -> bool:
         pause = delay(attempt, jitter=self._clock.jitter())
@@ -111,14 +113,14 @@ class SentinelWire(Wire):
         hear: Callable[[bytes], None],
         *,
         deadline: float,
-        kind: type[Ear] | None = None,
-    ) -> Ear:
-        """Return an ear on the channel, which hears as long as the master is the same."""
-        ear = super().subscribe(channel, hear, deadline=deadline, kind=kind)
-        self._ears.add(ear)
-        if ear.generation != self._generation:
-            ear.shut()  # the master changed before it was known here
-        return ear
+        kind: type[Subscription] | None = None,
+    ) -> Subscription:
+        """Return a subscription to the channel, which hears as long as the master is the same."""
+        subscription = super().subscribe(channel, hear, deadline=deadline, kind=kind)
+        self._subscriptions.add(subscription)
+        if subscription.generation != self._generation:
+            subscription.shut()  # the master changed before it was known here
+        return subscription
 
     # -- connecting --------------------------------------------------------------------
 
@@ -134,54 +136,54 @@ class SentinelWire(Wire):
             attempt += 1
 
     def _connect_to_master(self, until: float) -> Link:
-        address = self._find(until)
-        if self._master not in (None, address):
-            self._leave(address)
-        self._master = address
-        return self._dial({"host": address.host, "port": address.port}, until)
+        endpoint = self._find(until)
+        if self._master not in (None, endpoint):
+            self._leave(endpoint)
+        self._master = endpoint
+        return self._dial({"host": endpoint.host, "port": endpoint.port}, until)
 
     def _greeted(self, answer: object) -> None:
         if not is_master(answer):
             raise not_master(self.where)
 
-    def _find(self, until: float) -> Address:
+    def _find(self, until: float) -> Endpoint:
         """Return the master's address, from the first Sentinel that is not behind what we know."""
         sentinels = list(self._sentinels)
         each = max(0.05, (until - self._clock.now()) / (len(sentinels) + 1))
         answers: list[Answer] = []
         for sentinel in sentinels:
             answers.append(self._masters_known_to(sentinel, each))
-            found = named(answers[-1], self._place.service)
+            found = named(answers[-1], self._address.service)
             if found is not None and found.epoch >= self._epoch:
                 self._prefer(sentinel)
                 break
         else:
             # All are behind: Sentinels that were set up anew begin to count anew.
-            found = newest(answers, self._place.service)
+            found = newest(answers, self._address.service)
         if found is None:
-            raise no_master(self._place, answers) from next(
+            raise no_master(self._address, answers) from next(
                 (one for one in answers if isinstance(one, BaseException)), None
             )
-        self._epoch, address = found
+        self._epoch, endpoint = found
         self._look_at = self._clock.now() + LOOK_EVERY
-        return self._place.remap(address)
+        return self._address.remap(endpoint)
 
-    def _prefer(self, sentinel: Address) -> None:
-        self._sentinels = sorted(self._place.addresses, key=lambda one: one != sentinel)
+    def _prefer(self, sentinel: Endpoint) -> None:
+        self._sentinels = sorted(self._address.endpoints, key=lambda one: one != sentinel)
 
-    def _masters_known_to(self, sentinel: Address, patience: float) -> Answer:
+    def _masters_known_to(self, sentinel: Endpoint, patience: float) -> Answer:
         client = self._client_of(sentinel, patience)
         try:
-            return _masters(client, self._place.service)
+            return _masters(client, self._address.service)
         finally:
             client.connection_pool.disconnect()
 
-    def _client_of(self, sentinel: Address, patience: float) -> Any:  # noqa: ANN401 - the driver's
+    def _client_of(self, sentinel: Endpoint, patience: float) -> Any:  # noqa: ANN401 - the driver's
         return Redis(
             host=sentinel.host,
             port=sentinel.port,
             **{
-                **self._place.sentinel_options,
+                **self._address.sentinel_options,
                 "socket_timeout": patience,
                 "socket_connect_timeout": patience,
                 "retry": Retry(NoBackoff(), 0),
@@ -212,7 +214,7 @@ class SentinelWire(Wire):
     def _look_again(self) -> None:
         # All of them: the failover is news to those who took no part in it, for some seconds.
         now = self._clock.now()
-        asked = [one for one in self._place.addresses if self._silent.get(one, 0.0) <= now]
+        asked = [one for one in self._address.endpoints if self._silent.get(one, 0.0) <= now]
         said = side_by_side([partial(self._said_by, one) for one in asked])
         answers = dict(zip(asked, said, strict=True))
         now = self._clock.now()
@@ -220,30 +222,30 @@ class SentinelWire(Wire):
             if isinstance(answer, BaseException):
                 self._silent[sentinel] = now + AFTER_SILENCE
         self._look_at = now + LOOK_EVERY
-        found = newest(answers.values(), self._place.service)
+        found = newest(answers.values(), self._address.service)
         if found is not None and found.epoch > self._epoch:
             self._epoch = found.epoch
-            if self._place.remap(found.address) != self._master:
+            if self._address.remap(found.endpoint) != self._master:
                 self._leave(None)
 
-    def _said_by(self, sentinel: Address) -> Answer:
+    def _said_by(self, sentinel: Endpoint) -> Answer:
         watcher = self._watchers.get(sentinel)
         if watcher is None:
             # Kept: connecting costs more than asking, with TLS a hundred times.
             watcher = self._watchers[sentinel] = self._client_of(sentinel, LOOK_PATIENCE)
-        return _masters(watcher, self._place.service)
+        return _masters(watcher, self._address.service)
 
-    def views(self, *, deadline: float) -> dict[Address, Answer]:
+    def views(self, *, deadline: float) -> dict[Endpoint, Answer]:
         """Return what each Sentinel says, for a diagnosis."""
         patience = max(0.05, (deadline - self._clock.now()) / 2)
-        sentinels = self._place.addresses
+        sentinels = self._address.endpoints
         found = side_by_side([partial(self._masters_known_to, one, patience) for one in sentinels])
         return dict(zip(sentinels, found, strict=True))
 
     @property
     def service(self) -> str:
         """What the Sentinels call the master."""
-        return self._place.service
+        return self._address.service
 
     # -- closing -----------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The ear of the asyncio flavour: it shares the connection, and the loop reads for all."""
+"""The subscription of the asyncio flavour: it shares the connection, and the loop reads for all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST = 3600.0
 """No timer is longer: some clocks cannot count to infinity."""
 
 
-class Ear:
+class Subscription:
     """Hears one channel on the connection that carries everything else too."""
 
     def __init__(self, link: Link, channel: bytes, *, clock: Clock) -> None:

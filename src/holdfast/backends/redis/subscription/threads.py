@@ -1,4 +1,4 @@
-"""The ear of the sync flavour: a connection of its own, read by one thread at a time."""
+"""The subscription of the sync flavour: a connection of its own, read by one thread at a time."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ LONGEST = 3600.0
 """No wait is longer: a lock cannot wait for an infinite time that has a number."""
 
 LEAVING = 1.0
-"""How long a guest may take to leave an ear that is closed; it is told, and leaves at once."""
+"""How long a guest may take to leave one that is closed; it is told, and leaves at once."""
 
 
-class Ear:
+class Subscription:
     """A connection of its own that hears one channel.
 
     One thread at a time reads it. That is the inbox's, in `listen`, unless a thread waits

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast._async.backend import AsyncBackend
 from holdfast._async.wakeups import AsyncWakeups
 from holdfast.backends.sqlite.database import Database
-from holdfast.backends.sqlite.ears import aio as ears
+from holdfast.backends.sqlite.subscription import aio as subscription
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import ConfigurationError
 from holdfast.model import Capabilities, Grant, TokenQuality
@@ -68,7 +68,7 @@ class AsyncSqliteBackend(AsyncBackend):
             synchronous=synchronous,
             tell=self._tell,
         )
-        self._ear = ears.Ear(self._database.bell, self._hear, clock=clock)
+        self._subscription = subscription.Subscription(self._database.bell, self._hear, clock=clock)
         forking.forget_in_child(self)
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
@@ -116,7 +116,7 @@ class AsyncSqliteBackend(AsyncBackend):
         while (now := clock.now()) < deadline:
             is_first = database.waiters.is_first(claim)
             until = min(deadline, now + GLANCE) if is_first else deadline
-            if await self._wakeups.wait(claim.id, deadline=until, ear=self._ear):
+            if await self._wakeups.wait(claim.id, deadline=until, subscription=self._subscription):
                 return
             if is_first and database.is_anyone_gone(claim):
                 return
@@ -127,7 +127,7 @@ class AsyncSqliteBackend(AsyncBackend):
 
     def _tell(self, claim_id: str) -> None:
         self._hear(claim_id)
-        self._ear.nudge()
+        self._subscription.nudge()
 
     def _hear(self, claim_id: str) -> None:
         # It may be rung for before its first answer is here, which then finds it noted.
@@ -166,11 +166,11 @@ class AsyncSqliteBackend(AsyncBackend):
 
     async def aclose(self) -> None:
         """See the protocol."""
-        self._ear.close()
+        self._subscription.close()
         await self._worker.run(self._database.close)
         await self._worker.stop()
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""
         self._worker.after_fork_in_child()
-        self._ear.after_fork_in_child()
+        self._subscription.after_fork_in_child()

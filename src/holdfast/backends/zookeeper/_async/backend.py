@@ -10,9 +10,9 @@ from holdfast._async.backend import AsyncBackend
 from holdfast._async.single_flight import AsyncSingleFlight
 from holdfast.backends.zookeeper import address, requests
 from holdfast.backends.zookeeper._async.diagnosis import diagnosed
-from holdfast.backends.zookeeper._async.reading import AsyncReading
+from holdfast.backends.zookeeper._async.inspecting import AsyncInspecting
 from holdfast.backends.zookeeper._async.session import AsyncSession
-from holdfast.backends.zookeeper.doors import Doors
+from holdfast.backends.zookeeper.name_nodes import NameNodes
 from holdfast.backends.zookeeper.refusals import SessionEnded, Unreadable, is_missing
 from holdfast.core.door import TOMBSTONE
 from holdfast.core.naming import checked_namespace
@@ -83,7 +83,7 @@ class AsyncZooKeeperBackend(AsyncBackend):
         self.location = place.where
         self._address = place
         self._clock = clock
-        self._doors = Doors(place)
+        self._doors = NameNodes(place)
         self._ttl = DEFAULT_TTL
         self._alarms: list[Callable[[], None]] = []
         self._begin()
@@ -91,10 +91,10 @@ class AsyncZooKeeperBackend(AsyncBackend):
 
     def _begin(self) -> None:
         self._state = runtime.StateLock()
-        self._reading: AsyncReading | None = None
+        self._reading: AsyncInspecting | None = None
         self._opening = AsyncSingleFlight(self._clock)
         self._failure: LockError | None = None
-        self._carriers: dict[str, AsyncReading] = {}
+        self._carriers: dict[str, AsyncInspecting] = {}
         self._tombs: dict[str, float] = {}
         self._broken: dict[str, None] = {}
         self._leaving: list[runtime.Task] = []
@@ -124,7 +124,7 @@ class AsyncZooKeeperBackend(AsyncBackend):
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol: one heartbeat of the session, shared by all its claims."""
         outcomes: dict[str, Renewal] = {}
-        by_session: dict[AsyncReading, list[Grant]] = {}
+        by_session: dict[AsyncInspecting, list[Grant]] = {}
         for grant in grants:
             carrier = self._carriers.get(grant.claim.id)
             if carrier is None:
@@ -240,7 +240,7 @@ class AsyncZooKeeperBackend(AsyncBackend):
             carrier.session.leak()
         self._begin()
 
-    async def _look(self, act: Callable[[AsyncReading], Awaitable[T]], deadline: float) -> T:
+    async def _look(self, act: Callable[[AsyncInspecting], Awaitable[T]], deadline: float) -> T:
         """Return what is seen, by another session if the first one ends meanwhile."""
         while True:
             reading = await self._opened(None, deadline)
@@ -250,7 +250,7 @@ class AsyncZooKeeperBackend(AsyncBackend):
     # -- renewing ----------------------------------------------------------------------
 
     async def _renew(
-        self, carrier: AsyncReading, grants: Sequence[Grant], deadline: float
+        self, carrier: AsyncInspecting, grants: Sequence[Grant], deadline: float
     ) -> dict[str, Renewal]:
         session = carrier.session
         outcome = Renewal.LOST
@@ -258,7 +258,7 @@ class AsyncZooKeeperBackend(AsyncBackend):
             if session.is_usable(self._clock.now()):
                 # Without a connection the holder should know now, not when a request is given
                 # up; the session's own heartbeat goes on trying.
-                is_proven = session.link.is_connected and await session.prove(deadline=deadline)
+                is_proven = session.wire.is_connected and await session.prove(deadline=deadline)
                 outcome = Renewal.RENEWED if is_proven else Renewal.UNKNOWN
         except SessionEnded:
             outcome = Renewal.LOST
@@ -288,7 +288,7 @@ class AsyncZooKeeperBackend(AsyncBackend):
             one.is_seen = True  # before it is asked for: the watch may speak at once
         watches = session.watches
         try:
-            answers = await session.link.ask(
+            answers = await session.wire.ask(
                 *(requests.GetData(one.path, watches.on(one.path, one.claim.id)) for one in unseen),
                 deadline=deadline,
             )
@@ -326,7 +326,7 @@ class AsyncZooKeeperBackend(AsyncBackend):
 
     # -- sessions ----------------------------------------------------------------------
 
-    async def _opened(self, ttl: float | None, deadline: float) -> AsyncReading:
+    async def _opened(self, ttl: float | None, deadline: float) -> AsyncInspecting:
         """Return the session to use, opening one where there is none; None takes any ttl."""
         reading = self._reading
         while reading is None or not self._fits(reading.session, ttl):
@@ -359,7 +359,7 @@ class AsyncZooKeeperBackend(AsyncBackend):
                 self._address, ttl=self._ttl, clock=self._clock, alarm=self._raise_alarm
             )
             await session.open(deadline=deadline)
-            self._reading = AsyncReading(session, self._doors, self._clock)
+            self._reading = AsyncInspecting(session, self._doors, self._clock)
             parting = None if old is None else old.session
         except LockError as error:
             self._failure = error

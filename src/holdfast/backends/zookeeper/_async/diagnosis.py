@@ -1,4 +1,4 @@
-"""Asks an ensemble about itself; what the answers mean is decided in `ensemble.condition`."""
+"""Asks an ensemble about itself; what the answers mean is decided in `findings`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kazoo.exceptions import KazooException
 
-from holdfast.backends.zookeeper import refusals, requests, words
-from holdfast.backends.zookeeper.condition import Facts, findings
+from holdfast.backends.zookeeper import four_letter_words, refusals, requests
+from holdfast.backends.zookeeper.findings import Facts, findings
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
@@ -23,14 +23,16 @@ async def diagnosed(
     session: AsyncSession, address: Address, *, seconds: float, deadline: float
 ) -> list[Finding]:
     """Return what the ensemble can promise; what may not be read is a note, and no error."""
-    [answer] = await session.link.ask(requests.GetACL(address.root), deadline=deadline)
+    [answer] = await session.wire.ask(requests.GetACL(address.root), deadline=deadline)
     acl = None if isinstance(answer, KazooException) else answer[0]
     if refusals.is_missing(answer):
         acl = address.acl
     # The members are asked beside the session, and on a thread: it is rare, and blocks.
     worker = runtime.Worker("holdfast-doctor")
     try:
-        members = await worker.run(words.ask_all, address.options, seconds=min(seconds, SLOWEST))
+        members = await worker.run(
+            four_letter_words.ask_all, address.options, seconds=min(seconds, SLOWEST)
+        )
     finally:
         await worker.stop()
     facts = Facts(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError, NotEmptyError
 
 from holdfast.backends.zookeeper import records, refusals, requests
-from holdfast.backends.zookeeper.doors import Listing
+from holdfast.backends.zookeeper.name_nodes import Listing
 from holdfast.backends.zookeeper.nodes import in_line, is_doubtful
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from holdfast.backends.zookeeper._async.session import AsyncSession
     from holdfast.backends.zookeeper.answers import Answer
-    from holdfast.backends.zookeeper.doors import Door, Doors
+    from holdfast.backends.zookeeper.name_nodes import NameNode, NameNodes
     from holdfast.backends.zookeeper.nodes import Node
     from holdfast.runtime.clock import Clock
 
@@ -31,13 +31,13 @@ TOGETHER = 500
 class AsyncLooking:
     """Asks one session, and knows what its answers say of a line."""
 
-    def __init__(self, session: AsyncSession, doors: Doors, clock: Clock) -> None:
+    def __init__(self, session: AsyncSession, doors: NameNodes, clock: Clock) -> None:
         self.session = session
         self._doors = doors
         self._address = doors.address
         self._clock = clock
 
-    async def _listing(self, door: Door, answer: Answer, deadline: float) -> Listing:
+    async def _listing(self, door: NameNode, answer: Answer, deadline: float) -> Listing:
         children, stat = answer
         known = door.known
         if known is None or known[1] != stat.mzxid:
@@ -56,7 +56,7 @@ class AsyncLooking:
             line = await self._by_birth(door, line, deadline)
         return Listing(line, known[0])
 
-    async def _by_birth(self, door: Door, line: list[Node], deadline: float) -> list[Node]:
+    async def _by_birth(self, door: NameNode, line: list[Node], deadline: float) -> list[Node]:
         """Return the line in the order of the transactions that made it.
 
         They say it always, and have to be asked for node by node. Who has gone meanwhile is
@@ -74,7 +74,7 @@ class AsyncLooking:
 
     async def _ask(self, *asked: requests.Request, deadline: float) -> list[Answer]:
         """Return the answers; what is no part of the recipe is raised."""
-        answers = await self.session.link.ask(*asked, deadline=deadline)
+        answers = await self.session.wire.ask(*asked, deadline=deadline)
         self._refuse(asked, answers)
         return answers
 

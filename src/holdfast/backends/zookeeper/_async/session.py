@@ -2,7 +2,7 @@
 
 All claims of a client are nodes of one session and live as long as it does. Heartbeats go
 on while it is open. While anything is held each is a transaction, since nothing less proves
-that a lease may be trusted (`ensemble.proof`); while nothing is, a `sync` is enough for the
+that a lease may be trusted (`proof`); while nothing is, a `sync` is enough for the
 next transaction, the create of an acquire, to confirm. After IDLE seconds with nothing to
 carry it is closed, so that an idle client costs the ensemble nothing; the next acquire opens
 another.
@@ -20,7 +20,7 @@ from holdfast._async.single_flight import AsyncSingleFlight
 from holdfast._async.wakeups import AsyncWakeups
 from holdfast.backends.zookeeper import refusals, requests
 from holdfast.backends.zookeeper.answers import checked
-from holdfast.backends.zookeeper.connection.aio import Link
+from holdfast.backends.zookeeper.connection.aio import Wire
 from holdfast.backends.zookeeper.nodes import node_of
 from holdfast.backends.zookeeper.proof import Proof
 from holdfast.backends.zookeeper.watches import Watches
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from holdfast.backends.zookeeper.address import Address
     from holdfast.backends.zookeeper.answers import Answer
-    from holdfast.backends.zookeeper.place import Place
+    from holdfast.backends.zookeeper.claim_node import ClaimNode
     from holdfast.runtime.clock import Clock
 
 IDLE = 30.0
@@ -64,7 +64,7 @@ class AsyncSession:
     ) -> None:
         self.asked = ttl
         self.ttl = ttl
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, ClaimNode] = {}
         self.held: set[str] = set()
         """The claims that were granted and have not ended."""
         self.closing: dict[str, float] = {}
@@ -73,7 +73,7 @@ class AsyncSession:
         """Nodes to be touched, until the server has answered."""
         self.wakeups = AsyncWakeups(clock)
         self.watches = Watches(self._heard)
-        self.link = Link(
+        self.wire = Wire(
             address.options, ttl=ttl, clock=clock, where=address.where, changed=self._changed
         )
         self._address = address
@@ -93,8 +93,8 @@ class AsyncSession:
 
     async def open(self, *, deadline: float) -> None:
         """Begin it; what the server granted is then in `ttl`."""
-        await self.link.connect(deadline=deadline)
-        greeting = self.link.greeting
+        await self.wire.connect(deadline=deadline)
+        greeting = self.wire.greeting
         self.ttl = greeting.granted
         self._proof = Proof(opened_at=greeting.opened_at, ttl=self.ttl)
         self._task = runtime.spawn(self._run, name="holdfast-session")
@@ -106,7 +106,7 @@ class AsyncSession:
 
     def is_usable(self, now: float) -> bool:
         """Whether it may carry a claim; once it may not, it never will again."""
-        if self._is_ending or self._is_dead or self.link.is_over:
+        if self._is_ending or self._is_dead or self.wire.is_over:
             return False
         proof = self._proof
         since = proof.counted_from if self.held else proof.heard_from
@@ -133,12 +133,12 @@ class AsyncSession:
         self.end()
         if self._task is not None:
             await self._task.join()
-        await self.link.close(goodbye=goodbye, deadline=self._clock.now() + REQUEST)
+        await self.wire.close(goodbye=goodbye, deadline=self._clock.now() + REQUEST)
 
     def leak(self) -> None:
         """Leave it to the parent process."""
         self._is_ending = True
-        self.link.leak()
+        self.wire.leak()
 
     # -- the proof ---------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class AsyncSession:
         Whoever has waited comes here by a read, and a member that is cut off answers those.
         """
         if self._proof.is_stale(self._clock.now()) and not await self.prove(deadline=deadline):
-            raise OutcomeUnknown(f"{self.link.where} did not confirm the session in time")
+            raise OutcomeUnknown(f"{self.wire.where} did not confirm the session in time")
 
     def confirmed(self, *, sent_at: float) -> None:
         """Know that a transaction which was asked for then has been answered."""
@@ -173,17 +173,17 @@ class AsyncSession:
 
     async def _beat_by(self, request: requests.Request, sent_at: float, deadline: float) -> None:
         try:
-            [answer] = await self.link.ask(request, deadline=deadline)
+            [answer] = await self.wire.ask(request, deadline=deadline)
         except OutcomeUnknown:
             self._be_impatient(sent_at)
             raise
         self._silent_since = None
         is_confirmed = isinstance(request, requests.Confirm)
         if isinstance(answer, list):
-            [answer] = checked(answer, is_complete=True, where=self.link.where)
+            [answer] = checked(answer, is_complete=True, where=self.wire.where)
         # Where somebody deleted our top node, or closed it to us, the no was a transaction too.
         if isinstance(answer, KazooException) and not (is_confirmed and isinstance(answer, A_NO)):
-            raise refusals.refused(answer, where=self.link.where, path=request.path) from answer
+            raise refusals.refused(answer, where=self.wire.where, path=request.path) from answer
         with self._state:
             self._proof.beaten(sent_at=sent_at, now=self._clock.now(), is_confirmed=is_confirmed)
 
@@ -192,7 +192,7 @@ class AsyncSession:
             self._silent_since = sent_at
         if self._clock.now() - self._silent_since >= min(REQUEST, self.ttl / PATIENCE):
             self._silent_since = None
-            self.link.hang_up()
+            self.wire.hang_up()
 
     # -- the background ----------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class AsyncSession:
                 self._alarm()
         if not self._is_ending:
             self.end()
-            await self.link.close(goodbye=True, deadline=self._clock.now() + REQUEST)
+            await self.wire.close(goodbye=True, deadline=self._clock.now() + REQUEST)
 
     async def _keep_alive(self) -> None:
         idle_since = self._clock.now()
@@ -265,7 +265,7 @@ class AsyncSession:
 
     async def _end_min_holds(self, now: float) -> None:
         for path in [path for path, until in list(self.closing.items()) if until <= now]:
-            await self.link.ask(requests.Delete(path, -1), deadline=self._clock.now() + REQUEST)
+            await self.wire.ask(requests.Delete(path, -1), deadline=self._clock.now() + REQUEST)
             self.closing.pop(path, None)
 
     async def _sweep(self) -> None:
@@ -275,14 +275,14 @@ class AsyncSession:
         another member. The session lives on, so nobody else would ever delete it.
         """
         root = self._address.root
-        [paths] = await self.link.ask(
+        [paths] = await self.wire.ask(
             requests.GetEphemerals(root), deadline=self._clock.now() + REQUEST
         )
         if isinstance(paths, KazooException):
             return  # before ZooKeeper 3.6; a withdrawal looks for its own node in any case
         strangers = [path for path in paths if self._is_stranger(path)]
         if strangers:
-            await self.link.ask(
+            await self.wire.ask(
                 *(requests.Delete(path, -1) for path in strangers),
                 deadline=self._clock.now() + REQUEST,
             )
@@ -305,11 +305,11 @@ class AsyncSession:
 
     # -- nodes -------------------------------------------------------------------------
 
-    def carry(self, place: Place) -> None:
+    def carry(self, place: ClaimNode) -> None:
         """Be the session of a claim from now on; refuses if it may not be used any more."""
         with self._state:
             if self._is_ending or self._is_dead:
-                raise refusals.ended(where=self.link.where)
+                raise refusals.ended(where=self.wire.where)
             self.places[place.claim.id] = place
 
     def touch(self, path: str, data: bytes) -> None:
@@ -320,7 +320,7 @@ class AsyncSession:
                 self.touching.pop(path, None)
 
         self.touching[path] = data
-        self.link.tell(requests.SetData(path, data, -1), heard)
+        self.wire.tell(requests.SetData(path, data, -1), heard)
 
     def forget(self, claim_id: str) -> None:
         """Know nothing of a claim any more."""
@@ -339,8 +339,8 @@ class AsyncSession:
             self.wakeups.ring(claim_id)
 
     def _changed(self) -> None:
-        greeting = self.link.greeting
-        if self.link.is_connected:
+        greeting = self.wire.greeting
+        if self.wire.is_connected:
             with self._state:
                 self._proof.greeted(sent_at=greeting.sent_at, now=greeting.heard_at)
         if self._task is not None and greeting.granted < self.ttl:
@@ -349,7 +349,7 @@ class AsyncSession:
             self._alarm()
         self._kick.set()
         self._ring_all()
-        if not self._is_ending and not self.link.is_connected:
+        if not self._is_ending and not self.wire.is_connected:
             self._alarm()
 
     def _ring_all(self) -> None:

@@ -12,9 +12,9 @@ from holdfast._sync.backend import Backend
 from holdfast._sync.single_flight import SingleFlight
 from holdfast.backends.zookeeper import address, requests
 from holdfast.backends.zookeeper._sync.diagnosis import diagnosed
-from holdfast.backends.zookeeper._sync.reading import Reading
+from holdfast.backends.zookeeper._sync.inspecting import Inspecting
 from holdfast.backends.zookeeper._sync.session import Session
-from holdfast.backends.zookeeper.doors import Doors
+from holdfast.backends.zookeeper.name_nodes import NameNodes
 from holdfast.backends.zookeeper.refusals import SessionEnded, Unreadable, is_missing
 from holdfast.core.door import TOMBSTONE
 from holdfast.core.naming import checked_namespace
@@ -85,7 +85,7 @@ class ZooKeeperBackend(Backend):
         self.location = place.where
         self._address = place
         self._clock = clock
-        self._doors = Doors(place)
+        self._doors = NameNodes(place)
         self._ttl = DEFAULT_TTL
         self._alarms: list[Callable[[], None]] = []
         self._begin()
@@ -93,10 +93,10 @@ class ZooKeeperBackend(Backend):
 
     def _begin(self) -> None:
         self._state = runtime.StateLock()
-        self._reading: Reading | None = None
+        self._reading: Inspecting | None = None
         self._opening = SingleFlight(self._clock)
         self._failure: LockError | None = None
-        self._carriers: dict[str, Reading] = {}
+        self._carriers: dict[str, Inspecting] = {}
         self._tombs: dict[str, float] = {}
         self._broken: dict[str, None] = {}
         self._leaving: list[runtime.Task] = []
@@ -126,7 +126,7 @@ class ZooKeeperBackend(Backend):
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol: one heartbeat of the session, shared by all its claims."""
         outcomes: dict[str, Renewal] = {}
-        by_session: dict[Reading, list[Grant]] = {}
+        by_session: dict[Inspecting, list[Grant]] = {}
         for grant in grants:
             carrier = self._carriers.get(grant.claim.id)
             if carrier is None:
@@ -242,7 +242,7 @@ class ZooKeeperBackend(Backend):
             carrier.session.leak()
         self._begin()
 
-    def _look(self, act: Callable[[Reading], T], deadline: float) -> T:
+    def _look(self, act: Callable[[Inspecting], T], deadline: float) -> T:
         """Return what is seen, by another session if the first one ends meanwhile."""
         while True:
             reading = self._opened(None, deadline)
@@ -252,7 +252,7 @@ class ZooKeeperBackend(Backend):
     # -- renewing ----------------------------------------------------------------------
 
     def _renew(
-        self, carrier: Reading, grants: Sequence[Grant], deadline: float
+        self, carrier: Inspecting, grants: Sequence[Grant], deadline: float
     ) -> dict[str, Renewal]:
         session = carrier.session
         outcome = Renewal.LOST
@@ -260,7 +260,7 @@ class ZooKeeperBackend(Backend):
             if session.is_usable(self._clock.now()):
                 # Without a connection the holder should know now, not when a request is given
                 # up; the session's own heartbeat goes on trying.
-                is_proven = session.link.is_connected and session.prove(deadline=deadline)
+                is_proven = session.wire.is_connected and session.prove(deadline=deadline)
                 outcome = Renewal.RENEWED if is_proven else Renewal.UNKNOWN
         except SessionEnded:
             outcome = Renewal.LOST
@@ -290,7 +290,7 @@ class ZooKeeperBackend(Backend):
             one.is_seen = True  # before it is asked for: the watch may speak at once
         watches = session.watches
         try:
-            answers = session.link.ask(
+            answers = session.wire.ask(
                 *(requests.GetData(one.path, watches.on(one.path, one.claim.id)) for one in unseen),
                 deadline=deadline,
             )
@@ -328,7 +328,7 @@ class ZooKeeperBackend(Backend):
 
     # -- sessions ----------------------------------------------------------------------
 
-    def _opened(self, ttl: float | None, deadline: float) -> Reading:
+    def _opened(self, ttl: float | None, deadline: float) -> Inspecting:
         """Return the session to use, opening one where there is none; None takes any ttl."""
         reading = self._reading
         while reading is None or not self._fits(reading.session, ttl):
@@ -361,7 +361,7 @@ class ZooKeeperBackend(Backend):
                 self._address, ttl=self._ttl, clock=self._clock, alarm=self._raise_alarm
             )
             session.open(deadline=deadline)
-            self._reading = Reading(session, self._doors, self._clock)
+            self._reading = Inspecting(session, self._doors, self._clock)
             parting = None if old is None else old.session
         except LockError as error:
             self._failure = error

@@ -9,7 +9,7 @@ from kazoo.protocol.states import KazooState
 
 from holdfast.backends.zookeeper import driver, refusals
 from holdfast.backends.zookeeper.answers import Slot, Told, checked
-from holdfast.backends.zookeeper.sending import send
+from holdfast.backends.zookeeper.queueing import send
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Flight:
         self._over.acquire(timeout=max(0.0, seconds))
 
 
-class Link:
+class Wire:
     """One session's connection: made once, lost and made anew by kazoo, over when it is over.
 
     `changed` is called on kazoo's thread when the connection is lost or made again, and when

@@ -10,7 +10,7 @@ from holdfast.model import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from holdfast.backends.zookeeper.words import Member
+    from holdfast.backends.zookeeper.four_letter_words import Member
 
 TOO_MANY = 100
 """As many requests that wait in one member are more than it can answer soon."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.backends.zookeeper import refusals, requests, telling
-from holdfast.backends.zookeeper._async.claiming import AsyncClaiming
 from holdfast.backends.zookeeper._async.looking import TOGETHER
-from holdfast.backends.zookeeper.doors import Listing
+from holdfast.backends.zookeeper._async.recipe import AsyncRecipe
+from holdfast.backends.zookeeper.name_nodes import Listing
 from holdfast.backends.zookeeper.nodes import component, text_of
 from holdfast.model import Inspection
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.model import Holder
 
 
-class AsyncReading(AsyncClaiming):
+class AsyncInspecting(AsyncRecipe):
     """Reads the line of a name after a `sync`, so that what was done before is seen."""
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:

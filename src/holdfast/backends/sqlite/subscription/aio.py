@@ -1,4 +1,4 @@
-"""The ear of the asyncio flavour: while anybody waits, the loop reads the bell for all."""
+"""The subscription of the asyncio flavour: while anybody waits, the loop reads the bell for all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 
-class Ear:
+class Subscription:
     """Tells which claims were rung for."""
 
     def __init__(self, bell: Doorbell, hear: Callable[[str], None], *, clock: Clock) -> None:

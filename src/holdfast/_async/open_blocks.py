@@ -1,5 +1,3 @@
-# Generated from src/holdfast/_async/entered.py by tools/generate_sync.py.
-# Do not edit: change the source and run `make generate`.
 """What was entered by `with` through one shared object, and by whom."""
 
 from __future__ import annotations
@@ -7,20 +5,20 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from holdfast.runtime import threads as runtime
+from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
-    from holdfast._sync.client import Client
+    from holdfast._async.client import AsyncClient
 
 T = TypeVar("T")
 
 
-class Entered(Generic[T]):
+class AsyncOpenBlocks(Generic[T]):
     """The blocks that are open, in the order of entering."""
 
     __slots__ = ("_blocks", "_client")
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: AsyncClient) -> None:
         self._client = client
         self._blocks: list[tuple[T, weakref.ref[runtime.Context]]] = []
 

@@ -181,7 +181,7 @@ def client_key(client: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InLine:
     """Where a claim stands that was not granted.
 
     `epoch` is its client's: another epoch later says that the place is lost. `last_token` is
@@ -239,12 +239,12 @@ def ring(message: bytes) -> Ring:
     return Ring(claim.decode(), int(token))
 
 
-def place(reply: list[Any]) -> Place:
+def in_line(reply: list[Any]) -> InLine:
     """Read the answer to an acquire that was not granted."""
     now, number, epoch, token, *inside = reply
     ends = [(int(end) - now) / SECOND for end in inside[::2]]
     closing = tuple(one for one in _all_seen(inside, now) if isinstance(one, Closing))
-    return Place(
+    return InLine(
         number or None, epoch, token, min(ends, default=None), holders(inside, now), closing
     )
 

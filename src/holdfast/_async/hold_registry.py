@@ -1,5 +1,3 @@
-# Generated from src/holdfast/_async/holds.py by tools/generate_sync.py.
-# Do not edit: change the source and run `make generate`.
 """The holds of one client: by name while they are ours, and weakly once they were lost."""
 
 from __future__ import annotations
@@ -8,35 +6,35 @@ import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast._sync.acquiring import Acquisition
-    from holdfast._sync.hold import Hold
-    from holdfast.runtime import threads as runtime
+    from holdfast._async.acquiring import AsyncAcquisition
+    from holdfast._async.hold import AsyncHold
+    from holdfast.runtime import aio as runtime
 
 
-class Holds:
+class AsyncHoldRegistry:
     """Who holds what here; touched under the client's state lock."""
 
     __slots__ = ("_adopting", "_by_name", "_has_lost", "_lost", "_state")
 
     def __init__(self, state: runtime.StateLock) -> None:
         self._state = state
-        self._by_name: dict[str, list[Hold]] = {}
+        self._by_name: dict[str, list[AsyncHold]] = {}
         # Known for as long as somebody has a lease on it, who must be told before it enters anew.
-        self._lost: weakref.WeakSet[Hold] = weakref.WeakSet()
+        self._lost: weakref.WeakSet[AsyncHold] = weakref.WeakSet()
         self._has_lost = False
         # Weakly: one that an interrupt ended must not keep its lease from being adopted.
-        self._adopting: weakref.WeakSet[Acquisition] = weakref.WeakSet()
+        self._adopting: weakref.WeakSet[AsyncAcquisition] = weakref.WeakSet()
 
     def __len__(self) -> int:
         with self._state:
             return len(self._lost) + sum(map(len, self._by_name.values()))
 
-    def add(self, hold: Hold) -> None:
+    def add(self, hold: AsyncHold) -> None:
         """Know the hold from now on."""
         with self._state:
             self._by_name.setdefault(hold.grant.claim.name, []).append(hold)
 
-    def begin_adopting(self, one: Acquisition) -> bool:
+    def begin_adopting(self, one: AsyncAcquisition) -> bool:
         """Whether nobody here has that very claim, nor is about to: a store knows clients only."""
         with self._state:
             here = {hold.grant.claim.id for hold in self._by_name.get(one.claim.name, ())}
@@ -46,18 +44,18 @@ class Holds:
             self._adopting.add(one)
             return True
 
-    def end_adopting(self, one: Acquisition) -> None:
+    def end_adopting(self, one: AsyncAcquisition) -> None:
         """Know that it was adopted, and is a hold by now, or was not."""
         with self._state:
             self._adopting.discard(one)
 
-    def remove(self, hold: Hold) -> None:
+    def remove(self, hold: AsyncHold) -> None:
         """Forget the hold."""
         with self._state:
             self._lost.discard(hold)
             self._remove_by_name(hold)
 
-    def lose(self, hold: Hold) -> None:
+    def lose(self, hold: AsyncHold) -> None:
         """Know the hold, if at all, only for as long as somebody has a lease on it."""
         with self._state:
             if hold in self._by_name.get(hold.grant.claim.name, ()):
@@ -66,7 +64,7 @@ class Holds:
                 self._has_lost = True
                 self._remove_by_name(hold)
 
-    def _remove_by_name(self, hold: Hold) -> None:
+    def _remove_by_name(self, hold: AsyncHold) -> None:
         name = hold.grant.claim.name
         holds = self._by_name.get(name)
         if holds is None or hold not in holds:
@@ -76,7 +74,7 @@ class Holds:
         else:
             del self._by_name[name]
 
-    def of(self, context: runtime.Context, name: str) -> Hold | None:
+    def of(self, context: runtime.Context, name: str) -> AsyncHold | None:
         """Return the hold of a thread or task on a name: what it would re-enter."""
         with self._state:
             for hold in self._by_name.get(name, ()):
@@ -91,7 +89,7 @@ class Holds:
                     return hold
         return None
 
-    def on(self, name: str) -> list[Hold]:
+    def on(self, name: str) -> list[AsyncHold]:
         """Return those on a name that are not lost, of all threads and tasks."""
         with self._state:
             return list(self._by_name.get(name, ()))
@@ -105,7 +103,7 @@ class Holds:
                 if any(hold.context() is context for hold in holds)
             ]
 
-    def all(self) -> list[Hold]:
+    def all(self) -> list[AsyncHold]:
         """Return all of them. Takes no lock: after a fork, whoever had it is not there."""
         holds = [hold for holds in self._by_name.values() for hold in holds]
         return list(dict.fromkeys([*holds, *self._lost]))

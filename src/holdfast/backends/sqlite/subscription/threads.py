@@ -1,4 +1,4 @@
-"""The ear of the sync flavour: one of the threads that wait reads the bell for all.
+"""The subscription of the sync flavour: one of the threads that wait reads the bell for all.
 
 No mutex guards that seat, because an interrupt could leave it locked. Two who sit in it do no
 harm: each datagram is read by one of them, and told to whom it is for. What must not be is
@@ -29,7 +29,7 @@ class Listener:
         self.thread = get_ident()
 
 
-class Ear:
+class Subscription:
     """Tells which claims were rung for."""
 
     def __init__(self, bell: Doorbell, hear: Callable[[str], None], *, clock: Clock) -> None:

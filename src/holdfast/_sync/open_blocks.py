@@ -1,3 +1,5 @@
+# Generated from src/holdfast/_async/open_blocks.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
 """What was entered by `with` through one shared object, and by whom."""
 
 from __future__ import annotations
@@ -5,20 +7,20 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from holdfast.runtime import aio as runtime
+from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from holdfast._async.client import AsyncClient
+    from holdfast._sync.client import Client
 
 T = TypeVar("T")
 
 
-class AsyncEntered(Generic[T]):
+class OpenBlocks(Generic[T]):
     """The blocks that are open, in the order of entering."""
 
     __slots__ = ("_blocks", "_client")
 
-    def __init__(self, client: AsyncClient) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
         self._blocks: list[tuple[T, weakref.ref[runtime.Context]]] = []
 

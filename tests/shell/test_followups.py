@@ -38,7 +38,7 @@ class _Ended:
 
 def _eager(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> object:
     """Begin at once, as tasks of an eager factory do; what never waits ends here as well."""
-    if name != "holdfast-errands":
+    if name != "holdfast-followups":
         return aio.Task(asyncio.get_running_loop().create_task(function(), name=name))
     coroutine = function()
     with pytest.raises(StopIteration):
@@ -101,7 +101,7 @@ def test_a_server_that_does_not_answer_delays_nothing_at_another() -> None:
             assert await locks.lock("a0").locked()
             backend.is_away = False
             await asyncio.sleep(30.0)
-            assert locks._client.errands.are_done
+            assert locks._client.followups.are_done
 
     run_in_virtual_time(main())
 
@@ -120,15 +120,15 @@ def test_errands_outlive_the_cancellation_of_every_task() -> None:
                 with pytest.raises(OutcomeUnknown):
                     await lease.release()
                 for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                    if task.get_name() == "holdfast-errands":
+                    if task.get_name() == "holdfast-followups":
                         task.cancel()
                 await asyncio.sleep(0)
             backend.come_back()
 
-            locks._client.errands.go_on()
+            locks._client.followups.go_on()
             await asyncio.sleep(5.0)
 
-            assert locks._client.errands.are_done
+            assert locks._client.followups.are_done
 
     run_in_virtual_time(main())
 

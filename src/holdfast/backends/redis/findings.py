@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.backends.redis import permissions
-from holdfast.backends.redis.cluster.condition import node_findings
+from holdfast.backends.redis.cluster.findings import node_findings
 from holdfast.model import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from holdfast.backends.redis.confirming import Durability
+    from holdfast.backends.redis.durability import Durability
 
 OLDEST = (7, 0)
 NEARLY_FULL = 0.9

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.backends.redis import verbs
-from holdfast.backends.redis.confirming import is_confirmation
+from holdfast.backends.redis import requests
+from holdfast.backends.redis.durability import is_confirmation
 from holdfast.backends.redis.resp import Refusal, Reply, packed
 from holdfast.errors import BackendMisbehaved, BackendUnavailable, LockError, OutcomeUnknown
 
@@ -50,7 +50,7 @@ SHARE, LEAST = 3, 0.1
 """One attempt to connect takes this part of the time that is left, at least so many seconds."""
 
 
-class Address(NamedTuple):
+class Endpoint(NamedTuple):
     """Where a node listens."""
 
     host: str
@@ -60,7 +60,7 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-Remap = Callable[[Address], Address]
+Remap = Callable[[Endpoint], Endpoint]
 """Where a node is reached that calls itself so: behind a NAT, in a container."""
 
 
@@ -102,12 +102,12 @@ _FIRST_KEY = re.compile(
 
 
 @dataclass(slots=True)
-class Errand:
+class RoutedRequest:
     """A request on its way to the node that serves it, until its outcome is known."""
 
     request: bytes
     slot: int | None
-    node: Address | None = None
+    node: Endpoint | None = None
     """Where it was pointed to; None: wherever the map says."""
     before: tuple[bytes, ...] = ()
     """What has to be said right before it."""
@@ -120,11 +120,11 @@ class Errand:
     hops: int = 0
 
     @classmethod
-    def for_request(cls, request: bytes) -> Errand:
-        """Return the errand of a request."""
+    def for_request(cls, request: bytes) -> RoutedRequest:
+        """Return the request, with its slot."""
         return cls(request, slot_of(request))
 
-    def hear(self, replies: Sequence[Reply], *, asked: Address, remap: Remap) -> bool:
+    def hear(self, replies: Sequence[Reply], *, asked: Endpoint, remap: Remap) -> bool:
         """Take the answers to what was sent: it is over, or goes on elsewhere or later.
 
         Returns whether the node is one to doubt: it did not answer, or refused as it would
@@ -139,7 +139,7 @@ class Errand:
         code = reply.code if isinstance(reply, Refusal) else None
         if code == "NOSCRIPT":
             self.node = asked
-            self.before = (verbs.load_for(self.request), *((ASKING,) if was_asking else ()))
+            self.before = (requests.load_for(self.request), *((ASKING,) if was_asking else ()))
         elif code in ("ASK", "MOVED"):
             pointed = _pointed_to(reply.text, asked)
             if pointed is None:
@@ -176,30 +176,32 @@ class Errand:
             )
 
 
-def _pointed_to(text: str, asked: Address) -> Address | None:
+def _pointed_to(text: str, asked: Endpoint) -> Endpoint | None:
     """Return where the refusal points; None if these are not the words of a cluster's node."""
     found = _POINTER.fullmatch(text)
-    return None if found is None else Address(found[1] or asked.host, int(found[2]))
+    return None if found is None else Endpoint(found[1] or asked.host, int(found[2]))
 
 
 _POINTER = re.compile(r"(?:MOVED|ASK) \d+ (.*):(\d{1,5})")
 
 
-def errands_of(requests: Iterable[bytes]) -> list[Errand]:
-    """Return the errands of some requests; a confirmation goes with the one before it."""
-    found: list[Errand] = []
+def routes_of(requests: Iterable[bytes]) -> list[RoutedRequest]:
+    """Return where some requests go; a confirmation goes with the one before it."""
+    found: list[RoutedRequest] = []
     for request in requests:
         if found and is_confirmation(request):
             found[-1].after += (request,)
         else:
-            found.append(Errand.for_request(request))
+            found.append(RoutedRequest.for_request(request))
     return found
 
 
-def by_node(errands: Iterable[Errand], slots: SlotMap | None) -> dict[Address | None, list[Errand]]:
-    """Return the errands of each node; of None, if nobody is known to serve their slots."""
-    groups: dict[Address | None, list[Errand]] = {}
-    for one in errands:
+def by_node(
+    routes: Iterable[RoutedRequest], slots: SlotMap | None
+) -> dict[Endpoint | None, list[RoutedRequest]]:
+    """Return the routed requests of each node; of None, if nobody is known to serve their slots."""
+    groups: dict[Endpoint | None, list[RoutedRequest]] = {}
+    for one in routes:
         node = one.node
         if node is None and slots is not None:
             node = next(iter(slots.masters), None) if one.slot is None else slots.owners[one.slot]
@@ -208,22 +210,22 @@ def by_node(errands: Iterable[Errand], slots: SlotMap | None) -> dict[Address | 
 
 
 def batches(
-    errands: Iterable[Errand], slots: SlotMap | None
-) -> list[tuple[Address | None, list[Errand]]]:
-    """Return the errands of each node, as many at a time as go in one write."""
+    routes: Iterable[RoutedRequest], slots: SlotMap | None
+) -> list[tuple[Endpoint | None, list[RoutedRequest]]]:
+    """Return the routed requests of each node, as many at a time as go in one write."""
     return [
         (node, group[i : i + TOGETHER])
-        for node, group in by_node(errands, slots).items()
+        for node, group in by_node(routes, slots).items()
         for i in range(0, len(group), TOGETHER)
     ]
 
 
-def learn(errands: Iterable[Errand], slots: SlotMap) -> bool:
-    """Correct the map by what the errands have met: a slot that has moved, not one on its way.
+def learn(routes: Iterable[RoutedRequest], slots: SlotMap) -> bool:
+    """Correct the map by what the requests have met: a slot that has moved, not one on its way.
 
     Returns whether there was such a slot. It seldom moves alone, so the map is asked for again.
     """
-    moved = [one for one in errands if one.node is not None and not one.before]
+    moved = [one for one in routes if one.node is not None and not one.before]
     for one in moved:
         if one.slot is not None:
             slots.correct(one.slot, one.node)  # type: ignore[arg-type]

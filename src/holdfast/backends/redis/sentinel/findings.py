@@ -11,31 +11,31 @@ from holdfast.model import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from holdfast.backends.redis.routing import Endpoint
     from holdfast.backends.redis.sentinel.answers import Answer
-    from holdfast.backends.redis.topology import Address
 
 FEWEST = 3
 """A failover needs the majority of all Sentinels; of two, none may be missing."""
 
 
 def sentinel_findings(
-    views: Mapping[Address, Answer], service: str, *, where: str
+    views: Mapping[Endpoint, Answer], service: str, *, where: str
 ) -> Iterator[Finding]:
     """Yield what an operator should know of those who watch the master."""
     answers = list(views.values())
-    for address, answer in views.items():
+    for endpoint, answer in views.items():
         if isinstance(answer, BaseException):
             yield Finding(
                 "warning",
                 "sentinels",
-                f"{address} does not answer: {refusals.of_sentinel(answer, where=where)}",
+                f"{endpoint} does not answer: {refusals.of_sentinel(answer, where=where)}",
                 "start it, or take it out of the URL",
             )
         elif service not in answer:
             yield Finding(
                 "warning",
                 "sentinels",
-                f"{address} does not watch {service}",
+                f"{endpoint} does not watch {service}",
                 "SENTINEL MONITOR on it, or take it out of the URL",
             )
     known = [one for one in answers if not isinstance(one, BaseException)]
@@ -53,7 +53,7 @@ def sentinel_findings(
             "though it may be well",
             f"SENTINEL SET {service} quorum {count // 2 + 1}, on every Sentinel",
         )
-    masters = {found.address for one in answers if (found := named(one, service)) is not None}
+    masters = {found.endpoint for one in answers if (found := named(one, service)) is not None}
     if len(masters) > 1:
         yield Finding(
             "warning",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
-from holdfast.backends.redis.topology import Address, Remap
+from holdfast.backends.redis.routing import Endpoint, Remap
 from holdfast.core.locating import split
 from holdfast.errors import ConfigurationError
 
@@ -23,12 +23,12 @@ PORT, SENTINEL_PORT = 6379, 26379
 Topology = Literal["single", "sentinel", "cluster"]
 
 
-def _as_it_is(address: Address) -> Address:
-    return address
+def _as_it_is(endpoint: Endpoint) -> Endpoint:
+    return endpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Address:
     """Everything that is needed to connect; `where` names it, without a password."""
 
     where: str
@@ -36,7 +36,7 @@ class Place:
     options: dict[str, Any] = field(repr=False)
     """For the driver's connections to the data: credentials, TLS, and for one node its host."""
     tls: bool = False
-    addresses: tuple[Address, ...] = ()
+    endpoints: tuple[Endpoint, ...] = ()
     """The Sentinels, or some nodes of the cluster."""
     service: str = ""
     """What the Sentinels call the master."""
@@ -48,7 +48,7 @@ class Place:
 # -- URLs ------------------------------------------------------------------------------
 
 
-def place_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Place:
+def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Address:
     """Return what the URL names; options beside it win over what stands in it.
 
     `unix:///path.sock`, `redis+sentinel://host,host/master` or `redis+cluster://host,host`;
@@ -70,7 +70,7 @@ def place_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Place:
     if scheme == "unix":
         if hosts or not parts.path.strip("/"):
             raise ConfigurationError("unix:// takes the path of a socket: unix:///run/redis.sock")
-        return Place(where, "single", {**settings, "path": unquote(parts.path)})
+        return Address(where, "single", {**settings, "path": unquote(parts.path)})
     tls = scheme == "rediss"
     if topology == "sentinel":
         service = unquote(parts.path.strip("/"))
@@ -79,26 +79,26 @@ def place_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Place:
                 f"{where} must end in the name under which the Sentinels know the master: "
                 f"{parts.scheme}://host1,host2,host3/mymaster"
             )
-        addresses = _addresses(hosts, port=SENTINEL_PORT, where=where)
+        endpoints = _endpoints(hosts, port=SENTINEL_PORT, where=where)
         of_sentinels |= {key: value for key, value in settings.items() if key.startswith("ssl_")}
         of_sentinels["ssl"] = tls
-        return Place(
-            where, "sentinel", settings, tls, addresses, service, sentinel_options=of_sentinels
+        return Address(
+            where, "sentinel", settings, tls, endpoints, service, sentinel_options=of_sentinels
         )
     if parts.path.strip("/") or settings.get("db"):
         raise ConfigurationError(f"{where}: a cluster has no databases; leave the number out")
     settings.pop("db", None)
-    return Place(where, "cluster", settings, tls, _addresses(hosts, port=PORT, where=where))
+    return Address(where, "cluster", settings, tls, _endpoints(hosts, port=PORT, where=where))
 
 
-def _addresses(hosts: str, *, port: int, where: str) -> tuple[Address, ...]:
-    found = tuple(_address(one, port, where) for one in hosts.split(",") if one)
+def _endpoints(hosts: str, *, port: int, where: str) -> tuple[Endpoint, ...]:
+    found = tuple(_endpoint(one, port, where) for one in hosts.split(",") if one)
     if not found:
         raise ConfigurationError(f"{where} names no host")
     return found
 
 
-def _address(text: str, port: int, where: str) -> Address:
+def _endpoint(text: str, port: int, where: str) -> Endpoint:
     # [::1]:6379, ::1 in brackets or a name, with or without a port
     host, bracket, rest = text.partition("]")
     if bracket:
@@ -107,7 +107,7 @@ def _address(text: str, port: int, where: str) -> Address:
         host, _, number = text.partition(":")
     if not host or not (number or "1").isdecimal() or int(number or 1) not in range(1, 65536):
         raise ConfigurationError(f"{where}: {text!r} is not a host or host:port")
-    return Address(host, int(number or port))
+    return Endpoint(host, int(number or port))
 
 
 def checked_options(options: Mapping[str, Any], *, topology: str) -> dict[str, Any]:
@@ -141,7 +141,7 @@ _KEPT = frozenset(
 )
 
 
-def place_of_client(client: object) -> Place:
+def address_of_client(client: object) -> Address:
     """Return where a client of redis-py or valkey-py connects to, by reading its settings.
 
     By what it looks like, not by its class: valkey-py's is another one.
@@ -161,12 +161,12 @@ def place_of_client(client: object) -> Place:
     if "path" in settings:
         where = f"unix://{settings['path']}"
     else:
-        address = Address(settings.get("host", "localhost"), int(settings.get("port", PORT)))
-        where = f"{_scheme(tls)}://{address}/{settings.get('db', 0)}"
-    return Place(where, "single", settings, tls)
+        endpoint = Endpoint(settings.get("host", "localhost"), int(settings.get("port", PORT)))
+        where = f"{_scheme(tls)}://{endpoint}/{settings.get('db', 0)}"
+    return Address(where, "single", settings, tls)
 
 
-def _of_sentinel(pool: Any, settings: dict[str, Any], *, tls: bool) -> Place:  # noqa: ANN401
+def _of_sentinel(pool: Any, settings: dict[str, Any], *, tls: bool) -> Address:  # noqa: ANN401
     if not pool.is_master:
         raise ConfigurationError(
             "this client reads from replicas (slave_for), and locks are kept on the master; "
@@ -174,40 +174,40 @@ def _of_sentinel(pool: Any, settings: dict[str, Any], *, tls: bool) -> Place:  #
         )
     pools = [one.connection_pool for one in pool.sentinel_manager.sentinels]
     sentinels = [one.connection_kwargs for one in pools]
-    addresses = tuple(Address(one["host"], int(one["port"])) for one in sentinels)
+    endpoints = tuple(Endpoint(one["host"], int(one["port"])) for one in sentinels)
     of_sentinels = {**_kept(sentinels[0]), "ssl": _is_tls(pools[0].connection_class)}
     for key in ("host", "port", "socket_type"):
         settings.pop(key, None)
         of_sentinels.pop(key, None)
     service = pool.service_name
-    where = f"{_scheme(tls)}+sentinel://{','.join(map(str, addresses))}/{service}"
+    where = f"{_scheme(tls)}+sentinel://{','.join(map(str, endpoints))}/{service}"
     forced = getattr(pool.sentinel_manager, "_force_master_ip", None)
-    return Place(
+    return Address(
         where,
         "sentinel",
         settings,
         tls,
-        addresses,
+        endpoints,
         service,
         sentinel_options=of_sentinels,
-        remap=_as_it_is if forced is None else lambda one: Address(forced, one.port),
+        remap=_as_it_is if forced is None else lambda one: Endpoint(forced, one.port),
     )
 
 
-def _of_cluster(nodes: Any) -> Place:  # noqa: ANN401
+def _of_cluster(nodes: Any) -> Address:  # noqa: ANN401
     kwargs = dict(nodes.connection_kwargs)
     settings = _kept(kwargs)
     for key in ("host", "port", "db"):
         settings.pop(key, None)
     tls = bool(kwargs.get("ssl")) or _is_tls(kwargs.get("connection_class"))
     known = [*nodes.startup_nodes.values(), *nodes.nodes_cache.values()]
-    addresses = tuple(dict.fromkeys(Address(one.host, int(one.port)) for one in known))
-    where = f"{_scheme(tls)}+cluster://{','.join(map(str, addresses))}"
+    endpoints = tuple(dict.fromkeys(Endpoint(one.host, int(one.port)) for one in known))
+    where = f"{_scheme(tls)}+cluster://{','.join(map(str, endpoints))}"
     remap = getattr(nodes, "address_remap", None)
     if remap is None:
-        return Place(where, "cluster", settings, tls, addresses)
-    return Place(
-        where, "cluster", settings, tls, addresses, remap=lambda one: Address(*remap(tuple(one)))
+        return Address(where, "cluster", settings, tls, endpoints)
+    return Address(
+        where, "cluster", settings, tls, endpoints, remap=lambda one: Endpoint(*remap(tuple(one)))
     )
 
 

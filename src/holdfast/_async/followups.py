@@ -1,5 +1,3 @@
-# Generated from src/holdfast/_async/errands.py by tools/generate_sync.py.
-# Do not edit: change the source and run `make generate`.
 """What the store did not answer, and must still be told: claims to withdraw, grants to release.
 
 In tasks or threads of their own, one for each server of the store, which are there only while
@@ -15,17 +13,17 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.backoff import delay
 from holdfast.errors import LockError
-from holdfast.runtime import threads as runtime
+from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
-    from holdfast._sync.client import Client
+    from holdfast._async.client import AsyncClient
     from holdfast.model import Claim, Grant
 
 NEVER = float("inf")
 
 
 @dataclass(slots=True)
-class Errand:
+class Followup:
     """A claim that the store may still know, and until when that could matter."""
 
     claim: Claim
@@ -48,12 +46,12 @@ class Runner:
         return self.task is not None and not self.task.is_alive()
 
 
-class Errands:
+class AsyncFollowups:
     """Goes on telling the store until it answers."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: AsyncClient) -> None:
         self._client = client
-        self._open: list[Errand] = []
+        self._open: list[Followup] = []
         self._runners: dict[str, Runner] = {}
         self._ends_at = NEVER
         self._is_stopping = False
@@ -85,7 +83,7 @@ class Errands:
         give_up = NEVER if is_carried else now + 2 * claim.ttl + 60
         server = self._client.backend.server_of(claim.name)
         with self._client.state:
-            self._open.append(Errand(claim, grant, server, now, give_up))
+            self._open.append(Followup(claim, grant, server, now, give_up))
             runner = self._runners.get(server)
             if runner is not None:
                 runner.kick.set()
@@ -107,10 +105,10 @@ class Errands:
                 try:
                     # Known before it begins: an eager task may end before `spawn` returns.
                     self._runners[server] = runner
-                    runner.task = runtime.spawn(run, name="holdfast-errands")
+                    runner.task = runtime.spawn(run, name="holdfast-followups")
                 except RuntimeError as error:
                     # No thread is to be had just now; the watchdog comes by again.
-                    self._client.logger.warning("errands have to wait: %s", error)
+                    self._client.logger.warning("follow-ups have to wait: %s", error)
                 finally:
                     if runner.task is None:
                         self._runners.pop(server, None)
@@ -119,7 +117,7 @@ class Errands:
         """Know that the client closes, and wait for no answer longer than that."""
         self._ends_at = deadline
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """End the background; what is open is tried a last time, together as long as one."""
         self._ends_at = min(self._ends_at, self._client.request_deadline())
         if self._open:
@@ -131,14 +129,14 @@ class Errands:
             one.kick.set()
         for one in runners:
             if one.task is not None:
-                one.task.join()
+                await one.task.join()
         self._open.clear()
 
     def after_fork_in_child(self) -> None:
         """Start anew: the parent's are the parent's."""
         self.__init__(self._client)  # type: ignore[misc]
 
-    def _run(self, server: str, kick: runtime.Event) -> None:
+    async def _run(self, server: str, kick: runtime.Event) -> None:
         client = self._client
         is_last = False
         while not is_last:
@@ -152,17 +150,17 @@ class Errands:
                     return
             due = [one for one in mine if is_last or now >= one.due]
             for one in due:
-                self._try(one)
+                await self._try(one)
                 if self._is_stopping and not is_last:
                     break
             if not due:
                 next_at = min(one.due for one in mine)
-                runtime.wait_for(kick, deadline=next_at, clock=client.clock)
+                await runtime.wait_for(kick, deadline=next_at, clock=client.clock)
 
-    def _try(self, one: Errand) -> None:
+    async def _try(self, one: Followup) -> None:
         client = self._client
         deadline = min(client.request_deadline(), self._ends_at)
-        is_done = client.clock.now() < deadline and self._tell(one, deadline=deadline)
+        is_done = client.clock.now() < deadline and await self._tell(one, deadline=deadline)
         now = client.clock.now()
         one.attempt += 1
         one.due = now + delay(one.attempt, jitter=client.clock.jitter())
@@ -177,15 +175,15 @@ class Errands:
             one.server = server
             self.go_on()
 
-    def _tell(self, one: Errand, *, deadline: float) -> bool:
+    async def _tell(self, one: Followup, *, deadline: float) -> bool:
         """Whether the store has answered."""
         backend = self._client.backend
         try:
-            if one.grant is not None and backend.release(
+            if one.grant is not None and await backend.release(
                 one.grant, deadline=deadline, tombstone=True
             ):
                 return True
-            backend.withdraw(one.claim, deadline=deadline, tombstone=True)
+            await backend.withdraw(one.claim, deadline=deadline, tombstone=True)
         except LockError as error:
             self._client.logger.debug("%r is not free of us yet: %s", one.claim.name, error)
             return False

@@ -1,3 +1,5 @@
+# Generated from src/holdfast/backends/zookeeper/_async/recipe.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
 """The recipe: how a claim comes into line, is admitted, and goes; on one session.
 
 A claim is an ephemeral sequential node below its name's node. Its create and the list of
@@ -11,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from holdfast.backends.zookeeper import line as lines
 from holdfast.backends.zookeeper import records, refusals, requests, telling
-from holdfast.backends.zookeeper._async.looking import AsyncLooking
-from holdfast.backends.zookeeper.doors import Listing
+from holdfast.backends.zookeeper._sync.looking import Looking
+from holdfast.backends.zookeeper.claim_node import NEVER, ClaimNode
+from holdfast.backends.zookeeper.name_nodes import Listing
 from holdfast.backends.zookeeper.nodes import node_of, prefix
-from holdfast.backends.zookeeper.place import NEVER, Place
 from holdfast.core.door import another_capacity
 from holdfast.errors import BackendUnavailable, OutcomeUnknown
 from holdfast.model import Grant, Held
@@ -22,7 +24,7 @@ from holdfast.model import Grant, Held
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.backends.zookeeper.doors import Door
+    from holdfast.backends.zookeeper.name_nodes import NameNode
     from holdfast.backends.zookeeper.nodes import Node
     from holdfast.model import Claim
 
@@ -32,46 +34,46 @@ NAMED = 8
 """So many holders are named to somebody who waits; `inspect` names them all."""
 
 
-class AsyncClaiming(AsyncLooking):
+class Recipe(Looking):
     """Brings claims into line on one session."""
 
     # -- verbs -------------------------------------------------------------------------
 
-    async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+    def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """Grant, or say who holds it, and watch whoever has to go first."""
         session, door = self.session, self._doors.of(claim.name)
         place = session.places.get(claim.id)
         if place is None:
-            held = await self._look_first(claim, door, deadline)
+            held = self._look_first(claim, door, deadline)
             if held is not None:
                 return held
-            place = Place(claim, door.path)
+            place = ClaimNode(claim, door.path)
             session.carry(place)
             if claim.queues:
                 session.wakeups.expect(claim.id)
         while True:
-            listing = await self._listed(place, door, deadline)
+            listing = self._listed(place, door, deadline)
             number = _position(listing.line, place.node)
             if number is None:
                 # An operator broke it while nobody looked: it begins anew, at the end.
-                place = Place(claim, door.path)
+                place = ClaimNode(claim, door.path)
                 session.carry(place)
                 continue
             must_leave = lines.must_step_back(listing.line, number)
             door.was_held = must_leave or number >= listing.inside
             if not door.was_held:
-                await session.prove_for_grant(deadline=deadline)
+                session.prove_for_grant(deadline=deadline)
                 return self._granted(place, listing, number)
             if not claim.queues:
-                return await self._refused(place, listing, deadline)
+                return self._refused(place, listing, deadline)
             if must_leave:
-                await self._ask(requests.Delete(place.path, -1), deadline=deadline)
+                self._ask(requests.Delete(place.path, -1), deadline=deadline)
                 place.node = None
-            held = await self._watching(place, listing, number, deadline)
+            held = self._watching(place, listing, number, deadline)
             if held is not None:
                 return held
 
-    async def release(self, claim: Claim, *, deadline: float) -> bool:
+    def release(self, claim: Claim, *, deadline: float) -> bool:
         """Delete the claim's node; true if it was there."""
         place = self.session.places.get(claim.id)
         if place is None or place.node is None:
@@ -83,32 +85,32 @@ class AsyncClaiming(AsyncLooking):
             # before, so does the name's closure.
             self.session.touching.pop(place.path, None)
             record = records.of_closing(claim, seconds=left)
-            [answer] = await self._ask(requests.SetData(place.path, record, -1), deadline=deadline)
+            [answer] = self._ask(requests.SetData(place.path, record, -1), deadline=deadline)
             is_there = not refusals.is_missing(answer)
             if is_there:
                 self.session.closing[place.path] = stays_until
             self.session.forget(claim.id)
             self.session.kick()
             return is_there
-        was_there = await self._delete(place, place.node, deadline)
+        was_there = self._delete(place, place.node, deadline)
         self.session.forget(claim.id)
         return was_there
 
-    async def withdraw(self, claim: Claim, *, deadline: float) -> None:
+    def withdraw(self, claim: Claim, *, deadline: float) -> None:
         """Make sure that the claim has no node."""
         place = self.session.places.get(claim.id)
         if place is None:
             return
         nodes = [place.node] if place.node is not None else []
         if place.is_unanswered:
-            nodes = await self._nodes_of(place, deadline)
+            nodes = self._nodes_of(place, deadline)
         if nodes:
-            await self._ask(
+            self._ask(
                 *(requests.Delete(f"{place.door}/{one}", -1) for one in nodes), deadline=deadline
             )
         self.session.forget(claim.id)
 
-    async def _delete(self, place: Place, node: str, deadline: float) -> bool:
+    def _delete(self, place: ClaimNode, node: str, deadline: float) -> bool:
         """Delete a node, asking another member if this one does not answer in half the time."""
         half = (self._clock.now() + deadline) / 2
         asked = [requests.Delete(place.path, -1)]
@@ -116,12 +118,12 @@ class AsyncClaiming(AsyncLooking):
             # In the same flight: nobody else has come in between, or the server says so.
             asked.append(requests.Delete(place.door, -1))
         try:
-            answers = await self._ask(*asked, deadline=half)
+            answers = self._ask(*asked, deadline=half)
         except OutcomeUnknown:
             if self._clock.now() >= half:
-                self.session.link.hang_up()
+                self.session.wire.hang_up()
             try:
-                await self._ask(*asked, deadline=deadline)
+                self._ask(*asked, deadline=deadline)
             except BackendUnavailable as error:
                 # The first request went out, so nobody can say that nothing was done.
                 raise OutcomeUnknown(str(error)) from error
@@ -130,23 +132,23 @@ class AsyncClaiming(AsyncLooking):
 
     # -- the line ----------------------------------------------------------------------
 
-    async def _listed(self, place: Place, door: Door, deadline: float) -> Listing:
+    def _listed(self, place: ClaimNode, door: NameNode, deadline: float) -> Listing:
         """Return the line with the claim in it, which is brought there if it is not."""
         if place.node is not None:
-            [answer] = await self._ask(requests.GetChildren2(door.path, None), deadline=deadline)
+            [answer] = self._ask(requests.GetChildren2(door.path, None), deadline=deadline)
             if refusals.is_missing(answer):
                 return Listing([], 1)
-            return await self._listing(door, answer, deadline)
+            return self._listing(door, answer, deadline)
         if place.is_unanswered:
-            await self._find(place, deadline)
+            self._find(place, deadline)
             if place.node is not None:
-                return await self._listed(place, door, deadline)
+                return self._listed(place, door, deadline)
         while True:
-            listing = await self._arrive(place, door, deadline)
+            listing = self._arrive(place, door, deadline)
             if listing is not None:
                 return listing
 
-    async def _arrive(self, place: Place, door: Door, deadline: float) -> Listing | None:
+    def _arrive(self, place: ClaimNode, door: NameNode, deadline: float) -> Listing | None:
         """Create the claim's node and list the line; None if it has to be done again."""
         claim, address = place.claim, self._address
         create = requests.Create2(
@@ -163,7 +165,7 @@ class AsyncClaiming(AsyncLooking):
             asked = [container, *asked]
         place.is_unanswered = True
         sent_at = self._clock.now()
-        answers = await self.session.link.ask(*asked, deadline=deadline)
+        answers = self.session.wire.ask(*asked, deadline=deadline)
         *made, node, answer = answers
         if isinstance(node, tuple):
             name, token = node[0].rpartition("/")[2], node[1].czxid
@@ -175,18 +177,18 @@ class AsyncClaiming(AsyncLooking):
         if refusals.is_missing(node):
             # The server has deleted the empty node of this name, or it was never there.
             if made and refusals.is_missing(made[0]):
-                await self._make_root(deadline)
+                self._make_root(deadline)
             door.known = None
             return None
         if made and isinstance(made[0], tuple):
             door.known = (claim.capacity, made[0][1].mzxid)
-        found = await self._listing(door, answer, deadline)
+        found = self._listing(door, answer, deadline)
         if found.capacity != claim.capacity:
-            return await self._reopen(place, door, found, deadline)
+            return self._reopen(place, door, found, deadline)
         return found
 
-    async def _reopen(
-        self, place: Place, door: Door, found: Listing, deadline: float
+    def _reopen(
+        self, place: ClaimNode, door: NameNode, found: Listing, deadline: float
     ) -> Listing | None:
         """Give the door our capacity if nobody else is there, else refuse; leaves no node.
 
@@ -195,29 +197,29 @@ class AsyncClaiming(AsyncLooking):
         """
         delete_own = requests.Delete(place.path, -1)
         if len(found.line) > 1:
-            await self._ask(delete_own, deadline=deadline)
+            self._ask(delete_own, deadline=deadline)
             self.session.forget(place.claim.id)
             raise another_capacity(place.claim, in_use=found.capacity)
-        await self._ask(delete_own, requests.Delete(door.path, -1), deadline=deadline)
+        self._ask(delete_own, requests.Delete(door.path, -1), deadline=deadline)
         # Not before: until then whoever withdraws it has to know of it.
         place.node = door.known = None
         return None
 
-    async def _find(self, place: Place, deadline: float) -> None:
+    def _find(self, place: ClaimNode, deadline: float) -> None:
         """Find the node of a claim whose create was not answered, if there is one."""
-        nodes = await self._nodes_of(place, deadline)
+        nodes = self._nodes_of(place, deadline)
         if not nodes:
             return
-        stats = await self._ask(
+        stats = self._ask(
             *(requests.Exists(f"{place.door}/{one}", None) for one in nodes), deadline=deadline
         )
         for node, stat in zip(nodes, stats, strict=True):
             # One of an older session of ours goes by itself.
-            if stat is not None and stat.ephemeralOwner == self.session.link.session_id:
+            if stat is not None and stat.ephemeralOwner == self.session.wire.session_id:
                 place.node, place.token, place.is_unanswered = node, stat.czxid, False
                 return
 
-    async def _nodes_of(self, place: Place, deadline: float) -> list[str]:
+    def _nodes_of(self, place: ClaimNode, deadline: float) -> list[str]:
         """Return the nodes of a claim whose create was not answered; there will be no others.
 
         Requests of one connection are executed in their order. Where the connection was lost,
@@ -227,23 +229,21 @@ class AsyncClaiming(AsyncLooking):
         wait behind itself. Should the leader be another by then, the session's sweep finds
         what came late.
         """
-        _, answer = await self._ask(
+        _, answer = self._ask(
             requests.Sync(place.door), requests.GetChildren2(place.door, None), deadline=deadline
         )
         children = [] if refusals.is_missing(answer) else answer[0]
         return [one for one in children if one.startswith(f"{place.claim.id}-")]
 
-    async def _make_root(self, deadline: float) -> None:
+    def _make_root(self, deadline: float) -> None:
         address = self._address
-        [answer] = await self._ask(
-            requests.Create(address.root, b"", address.acl, 0), deadline=deadline
-        )
+        [answer] = self._ask(requests.Create(address.root, b"", address.acl, 0), deadline=deadline)
         if refusals.is_missing(answer):
             raise refusals.no_chroot(address.chroot, where=address.where)
 
     # -- answers -----------------------------------------------------------------------
 
-    def _granted(self, place: Place, listing: Listing, number: int) -> Grant:
+    def _granted(self, place: ClaimNode, listing: Listing, number: int) -> Grant:
         session, claim = self.session, place.claim
         if place.granted_at == NEVER:
             place.granted_at = self._clock.now()
@@ -255,28 +255,28 @@ class AsyncClaiming(AsyncLooking):
             session.watches.forget(claim.id)
         return Grant(claim, place.token, session.ttl)
 
-    async def _look_first(self, claim: Claim, door: Door, deadline: float) -> Held | None:
+    def _look_first(self, claim: Claim, door: NameNode, deadline: float) -> Held | None:
         """Say who holds it without joining, where that is likely and the claim does not queue.
 
         Not to stand in the way of others for a moment when it is of no use.
         """
         if claim.queues or not (claim.capacity > 1 or door.was_held):
             return None
-        _, answer = await self._ask(
+        _, answer = self._ask(
             requests.Sync(door.path), requests.GetChildren2(door.path, None), deadline=deadline
         )
         if refusals.is_missing(answer):
             return None
-        listing = await self._listing(door, answer, deadline)
+        listing = self._listing(door, answer, deadline)
         weight = sum(one.weight for one in listing.line)
         if weight + claim.weight <= listing.capacity or listing.capacity != claim.capacity:
             return None
-        return await self._held(listing.line[: listing.inside][:NAMED], door, deadline)
+        return self._held(listing.line[: listing.inside][:NAMED], door, deadline)
 
-    async def _refused(self, place: Place, listing: Listing, deadline: float) -> Held:
+    def _refused(self, place: ClaimNode, listing: Listing, deadline: float) -> Held:
         """Leave again, since the claim does not queue."""
         named = listing.line[: listing.inside][:NAMED]
-        _, *answers = await self._ask(
+        _, *answers = self._ask(
             requests.Delete(place.path, -1),
             *(requests.GetData(f"{place.door}/{one.name}", None) for one in named),
             deadline=deadline,
@@ -284,8 +284,8 @@ class AsyncClaiming(AsyncLooking):
         self.session.forget(place.claim.id)
         return telling.held(named, answers)
 
-    async def _watching(
-        self, place: Place, listing: Listing, number: int, deadline: float
+    def _watching(
+        self, place: ClaimNode, listing: Listing, number: int, deadline: float
     ) -> Held | None:
         """Watch whoever has to go first; None if the line has moved meanwhile.
 
@@ -300,7 +300,7 @@ class AsyncClaiming(AsyncLooking):
         named = [one for one in line[: listing.inside][:NAMED] if one not in targets]
         claim_id, door = place.claim.id, place.door
         paths = [f"{door}/{one.name}" for one in targets]
-        answers = await self._ask(
+        answers = self._ask(
             *(requests.GetData(path, session.watches.on(path, claim_id)) for path in paths),
             *(requests.GetData(f"{door}/{one.name}", None) for one in named),
             deadline=deadline,
@@ -323,10 +323,10 @@ class AsyncClaiming(AsyncLooking):
         nodes, told = [one for one, _ in seen], [answer for _, answer in seen]
         return telling.held(nodes, told, place=max(1, number - listing.inside + 1))
 
-    async def _held(self, nodes: Sequence[Node], door: Door, deadline: float) -> Held:
+    def _held(self, nodes: Sequence[Node], door: NameNode, deadline: float) -> Held:
         if not nodes:
             return Held(())
-        answers = await self._ask(
+        answers = self._ask(
             *(requests.GetData(f"{door.path}/{one.name}", None) for one in nodes),
             deadline=deadline,
         )

@@ -16,7 +16,7 @@ DOORS = 10_000
 """Of so many names it is remembered that their nodes are there."""
 
 
-class Door:
+class NameNode:
     """What is known of a name's node.
 
     `known` is its capacity and the change that wrote it; one value, since threads share it.
@@ -41,18 +41,18 @@ class Listing:
         self.inside = lines.admitted(line, capacity=capacity)
 
 
-class Doors:
+class NameNodes:
     """The names' nodes that this client has met, the last used ones; shared by its sessions."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
-        self._doors: OrderedDict[str, Door] = OrderedDict()
+        self._doors: OrderedDict[str, NameNode] = OrderedDict()
 
-    def of(self, name: str) -> Door:
+    def of(self, name: str) -> NameNode:
         """Return the door of a name."""
         door = self._doors.get(name)
         if door is None:
-            door = Door(f"{self.address.root}/{component(name)}")
+            door = NameNode(f"{self.address.root}/{component(name)}")
             self._doors[name] = door
             if len(self._doors) > DOORS:
                 self._doors.popitem(last=False)

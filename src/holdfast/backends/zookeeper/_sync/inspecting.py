@@ -1,4 +1,4 @@
-# Generated from src/holdfast/backends/zookeeper/_async/reading.py by tools/generate_sync.py.
+# Generated from src/holdfast/backends/zookeeper/_async/inspecting.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
 """What people see of the nodes, and the operator's break; on one session."""
 
@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.backends.zookeeper import refusals, requests, telling
-from holdfast.backends.zookeeper._sync.claiming import Claiming
 from holdfast.backends.zookeeper._sync.looking import TOGETHER
-from holdfast.backends.zookeeper.doors import Listing
+from holdfast.backends.zookeeper._sync.recipe import Recipe
+from holdfast.backends.zookeeper.name_nodes import Listing
 from holdfast.backends.zookeeper.nodes import component, text_of
 from holdfast.model import Inspection
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.model import Holder
 
 
-class Reading(Claiming):
+class Inspecting(Recipe):
     """Reads the line of a name after a `sync`, so that what was done before is seen."""
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 NEVER = float("inf")
 
 
-class Place:
+class ClaimNode:
     """What is known of one claim: its node, once the server has told it."""
 
     __slots__ = ("claim", "door", "granted_at", "is_seen", "is_unanswered", "node", "token")
