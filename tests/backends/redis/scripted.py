@@ -42,13 +42,13 @@ class Scripted:
         [reply] = self.run_all(verb, [request])
         return reply
 
-    def run_all(self, verb: str, requests: list[bytes]) -> list:
+    def run_all(self, verb: str, asked: list[bytes]) -> list:
         if verb not in self._shas:
             self.prepare(verb)
         us = round(self.now * 1_000_000)
         self.ask("HSET", "now", "s", us // 1_000_000, "us", us % 1_000_000)
         sha = redis_script(verb).sha
-        mine = [one.replace(sha, self._shas[verb]) for one in requests]
+        mine = [one.replace(sha, self._shas[verb]) for one in asked]
         replies = self.wire.ask_all(mine, deadline=Clock().now() + 5)
         refused = [one.text for one in replies if isinstance(one, Refusal)]
         assert not refused, refused
@@ -75,8 +75,8 @@ class Scripted:
             return Grant(claim, reply, claim.ttl)
         if reply[0] == 0:
             return f"capacity {reply[1]}"
-        place = requests.place(reply)
-        return Held(place.holders, place.number, place.ends_in)
+        in_line = requests.in_line(reply)
+        return Held(in_line.holders, in_line.number, in_line.ends_in)
 
     def renew(self, claim: Claim) -> Renewal:
         return requests.RENEWALS[self.run("renew", requests.renew(self.keys.of(claim.name), claim))]

@@ -84,7 +84,7 @@ def open_inbox(locks: Locks, name: str) -> None:
     def is_open() -> bool:
         with pytest.raises(AcquireTimeout):
             locks.lock(name).acquire(timeout=2 * BRIEFLY)
-        return locks._client.backend._inbox._ear is not None
+        return locks._client.backend._inbox._subscription is not None
 
     eventually(is_open)
 
@@ -126,9 +126,9 @@ def test_an_interrupted_wait_leaves_the_inbox_as_it_was(url):
                     locks.lock("door").acquire(timeout=BRIEFLY)
             except (Interrupted, AcquireTimeout):
                 was_struck = interrupt.struck
-            eventually(lambda: inbox._ear is not None)
-            assert inbox._ear._reader is not threading.current_thread()
-            assert threading.current_thread() not in inbox._ear._attending
+            eventually(lambda: inbox._subscription is not None)
+            assert inbox._subscription._reader is not threading.current_thread()
+            assert threading.current_thread() not in inbox._subscription._attending
             assert len(inbox_threads()) <= 2  # one that is broken may still be leaving
 
     assert is_woken(locks, url)

@@ -228,7 +228,7 @@ def test_no_script_walks_the_line(scripted: Scripted, slow_each_time) -> None:
     """
     scripted.prepare("acquire", "release", "withdraw", "renew", "beat", "inspect", "break")
     waiters = [claim(n, client=f"client{n % 100}") for n in range(1, 10_001)]
-    requests = [requests.acquire(scripted.keys.of(NAME), one, "inbox") for one in waiters]
+    asked = [requests.acquire(scripted.keys.of(NAME), one, "inbox") for one in waiters]
     holder = claim(0, client="holder")
     costs: list[list[float]] = []
 
@@ -237,7 +237,7 @@ def test_no_script_walks_the_line(scripted: Scripted, slow_each_time) -> None:
         worked = [scripted.worked()]
         for i in range(0, 10_000, 1000):
             for j in range(i, i + 1000, 100):
-                scripted.run_all("acquire", requests[j : j + 100])
+                scripted.run_all("acquire", asked[j : j + 100])
             worked.append(scripted.worked())
         costs.append([after - before for before, after in pairwise(worked)])
         assert scripted.ask("ZCARD", scripted.key("line")) == 10_000

@@ -66,7 +66,7 @@ def wire(monkeypatch) -> SentinelWire:
 
     monkeypatch.setattr("holdfast.backends.redis.sentinel.threads._masters", answer)
     kind = kind_of_connection(tls=False, is_socket=False)
-    place = Address("here", "sentinel", {}, addresses=SENTINELS, service="mymaster")
+    place = Address("here", "sentinel", {}, endpoints=SENTINELS, service="mymaster")
     return SentinelWire(place, kind=kind, options={}, clock=Clock())
 
 

@@ -45,7 +45,7 @@ def cut_off_inboxes(server) -> None:
 def until_it_listens(server, locks, eventually) -> None:
     with server.client() as client:
         eventually(lambda: client.pubsub_channels("holdfast:inbox:*"))
-    eventually(lambda: inbox_of(locks)._ear is not None)
+    eventually(lambda: inbox_of(locks)._subscription is not None)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_waiters_begin_a_background_that_was_cancelled_with_all_else(server, eve
     before = inbox._listening
 
     flavour.call(before.task._task.cancel)
-    eventually(lambda: inbox._listening not in (None, before) and inbox._ear is not None)
+    eventually(lambda: inbox._listening not in (None, before) and inbox._subscription is not None)
     lease.release()
 
     assert waiter.result(SOON).token > lease.token
@@ -129,9 +129,9 @@ def test_waiters_begin_a_background_whose_thread_was_ended(server, eventually, m
     def leave(**_: object) -> bool:
         raise SystemExit
 
-    monkeypatch.setattr(inbox._ear, "listen", leave)
-    inbox._ear.kick()
-    eventually(lambda: inbox._listening not in (None, before) and inbox._ear is not None)
+    monkeypatch.setattr(inbox._subscription, "listen", leave)
+    inbox._subscription.kick()
+    eventually(lambda: inbox._listening not in (None, before) and inbox._subscription is not None)
     lease.release()
 
     assert waiter.result(SOON).token > lease.token

@@ -60,7 +60,7 @@ def test_a_frozen_server_costs_the_lease_and_leaves_nothing_behind(
         lease.release()
     server.resume()
     for one in (hurried, locks):
-        eventually(lambda one=one: one._client.routes.are_done)
+        eventually(lambda one=one: one._client.followups.are_done)
     assert line("window") == ([], 0)
     assert line("door") == ([], 0)
     patient = flavour.locks(server.url)

@@ -190,16 +190,14 @@ class AsyncRedisBackend(AsyncBackend):
             # Whoever asks trusts no answer that it gets at the deadline. So a node that does
             # not answer is given up half-way, while the answers of the others still count.
             deadline = (self._clock.now() + deadline) / 2
-        requests = [
-            requests.renew(self._keys.of(grant.claim.name), grant.claim) for grant in grants
-        ]
-        return await self._renew(requests, deadline=deadline)
+        asked = [requests.renew(self._keys.of(grant.claim.name), grant.claim) for grant in grants]
+        return await self._renew(asked, deadline=deadline)
 
-    async def _renew(self, requests: Sequence[bytes], *, deadline: float) -> list[Renewal]:
+    async def _renew(self, asked: Sequence[bytes], *, deadline: float) -> list[Renewal]:
         if self._durability is not None:
-            pairs = await self._call_durably("renew", requests, deadline=deadline)
+            pairs = await self._call_durably("renew", asked, deadline=deadline)
             return [_durable_renewal(reply, unproven) for reply, unproven in pairs]
-        replies = await self._call_all("renew", requests, deadline=deadline)
+        replies = await self._call_all("renew", asked, deadline=deadline)
         return [_renewal(reply) for reply in replies]
 
     async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:

@@ -192,16 +192,14 @@ class RedisBackend(Backend):
             # Whoever asks trusts no answer that it gets at the deadline. So a node that does
             # not answer is given up half-way, while the answers of the others still count.
             deadline = (self._clock.now() + deadline) / 2
-        requests = [
-            requests.renew(self._keys.of(grant.claim.name), grant.claim) for grant in grants
-        ]
-        return self._renew(requests, deadline=deadline)
+        asked = [requests.renew(self._keys.of(grant.claim.name), grant.claim) for grant in grants]
+        return self._renew(asked, deadline=deadline)
 
-    def _renew(self, requests: Sequence[bytes], *, deadline: float) -> list[Renewal]:
+    def _renew(self, asked: Sequence[bytes], *, deadline: float) -> list[Renewal]:
         if self._durability is not None:
-            pairs = self._call_durably("renew", requests, deadline=deadline)
+            pairs = self._call_durably("renew", asked, deadline=deadline)
             return [_durable_renewal(reply, unproven) for reply, unproven in pairs]
-        replies = self._call_all("renew", requests, deadline=deadline)
+        replies = self._call_all("renew", asked, deadline=deadline)
         return [_renewal(reply) for reply in replies]
 
     def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:

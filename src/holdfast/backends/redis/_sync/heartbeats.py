@@ -53,8 +53,8 @@ class Heartbeats:
             return
         # Names on several servers cannot be spoken of in one request. Each server by itself:
         # one that is slow to answer delays nobody else's.
-        requests = [self._request([line]) for line in lines]
-        for server, numbers in self._wire.parts(requests).items():
+        asked = [self._request([line]) for line in lines]
+        for server, numbers in self._wire.parts(asked).items():
             with self._inbox.state:
                 self._to_say.setdefault(server, []).extend(lines[i] for i in numbers)
                 task = self._tasks.get(server)

@@ -13,31 +13,31 @@ def read(url: str, **options: object):
 
 
 def test_sentinels_and_the_name_of_their_master():
-    place = read(
+    address = read(
         "redis+sentinel://me:s%2Fe@h1,h2:1234,[::1]:5/my%20master",
         sentinel_password="other",
         db="3",
     )
 
-    assert place.addresses == (("h1", 26379), ("h2", 1234), ("::1", 5))
-    assert place.service == "my master"
-    assert place.options == {"username": "me", "password": "s/e", "db": 3}
-    assert place.sentinel_options == {"password": "other", "ssl": False}
-    assert not place.tls
+    assert address.endpoints == (("h1", 26379), ("h2", 1234), ("::1", 5))
+    assert address.service == "my master"
+    assert address.options == {"username": "me", "password": "s/e", "db": 3}
+    assert address.sentinel_options == {"password": "other", "ssl": False}
+    assert not address.tls
 
 
 def test_nodes_of_a_cluster_with_tls():
-    place = read("rediss+cluster://:pw@h1,h2:7000", ssl_ca_certs="ca.pem")
+    address = read("rediss+cluster://:pw@h1,h2:7000", ssl_ca_certs="ca.pem")
 
-    assert (place.topology, place.tls) == ("cluster", True)
-    assert place.addresses == (("h1", 6379), ("h2", 7000))
-    assert place.options == {"password": "pw", "ssl_ca_certs": "ca.pem"}
+    assert (address.topology, address.tls) == ("cluster", True)
+    assert address.endpoints == (("h1", 6379), ("h2", 7000))
+    assert address.options == {"password": "pw", "ssl_ca_certs": "ca.pem"}
 
 
 def test_sentinels_are_spoken_to_with_the_same_tls():
-    place = read("rediss+sentinel://h1/m", ssl_ca_certs="ca.pem")
+    address = read("rediss+sentinel://h1/m", ssl_ca_certs="ca.pem")
 
-    assert place.sentinel_options == {"ssl": True, "ssl_ca_certs": "ca.pem"}
+    assert address.sentinel_options == {"ssl": True, "ssl_ca_certs": "ca.pem"}
 
 
 @pytest.mark.parametrize(
