@@ -45,7 +45,7 @@ def test_tests_with_a_store_of_their_own_are_handed_out_one_by_one():
 
 def test_what_takes_longest_begins_first():
     handed = Handed(
-        "tests/input/test_bad_input.py::test_one",
+        "tests/input/test_names.py::test_one",
         "tests/shell/test_ending.py::test_one",
         "tests/shell/test_ending.py::test_two",
         "tests/backends/sqlite/test_contract.py::TestSync::test_law",
@@ -54,7 +54,7 @@ def test_what_takes_longest_begins_first():
     assert handed.order() == [
         "tests/backends/sqlite/test_contract.py",
         "tests/shell/test_ending.py",
-        "tests/input/test_bad_input.py",
+        "tests/input/test_names.py",
     ]
 
 

@@ -1,0 +1,108 @@
+"""The wrong loop, and functions of the other flavour: refused, with the way out."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from refusal import refusal
+
+from holdfast import AsyncLocks, ConfigurationError
+
+ASKS: dict[str, Callable[[AsyncLocks], Any]] = {
+    "acquire": lambda locks: locks.lock("door").acquire(),
+    "try_acquire": lambda locks: locks.lock("door").try_acquire(),
+    "locked": lambda locks: locks.lock("door").locked(),
+    "inspect": lambda locks: locks.inspect("door"),
+    "survey": lambda locks: anext(locks.survey()),
+    "break_": lambda locks: locks.break_("door"),
+    "diagnose": lambda locks: locks.diagnose(),
+}
+
+
+@pytest.mark.parametrize("verb", ASKS)
+def test_an_asyncio_client_is_refused_in_a_second_loop(store, verb):
+    """One sentence instead of a future that belongs to another loop."""
+    locks = AsyncLocks(store.url)
+
+    async def use() -> None:
+        async with locks.lock("door"):
+            pass
+
+    async def ask() -> str:
+        with pytest.raises(ConfigurationError) as refused:
+            await ASKS[verb](locks)
+        return str(refused.value)
+
+    with asyncio.Runner() as first, asyncio.Runner() as second:
+        first.run(use())
+        told = second.run(ask())
+        holders = first.run(locks.inspect("door")).holders
+        first.run(locks.aclose())
+
+    assert told == "this AsyncLocks belongs to another event loop; make one per loop"
+    assert holders == ()
+
+
+class _Callable:
+    async def __call__(self) -> None: ...
+
+
+async def _coroutine() -> None: ...
+
+
+async def _async_generator():
+    yield
+
+
+def _generator():
+    yield
+
+
+def _plain() -> None: ...
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_coroutine, _async_generator, functools.partial(_coroutine), _Callable(), _generator],
+    ids=["async def", "async generator", "partial", "object", "generator"],
+)
+@pytest.mark.parametrize("how", ["lock", "locked"])
+def test_a_sync_lock_does_not_decorate_what_runs_after_the_call(store, function, how):
+    """Law 1: the call would return, and give the lock back, before the body has run."""
+    decorate = store.locks.lock("door") if how == "lock" else store.locks.locked("door")
+
+    told = refusal(lambda: decorate(function))
+
+    assert "the sync flavour" in told or "generator" in told
+    assert store.is_unchanged()
+
+
+@pytest.mark.parametrize(
+    "function", [_plain, _generator, _async_generator], ids=["def", "generator", "async generator"]
+)
+@pytest.mark.parametrize("how", ["lock", "locked"])
+def test_an_asyncio_lock_decorates_nothing_but_an_async_def(store, function, how):
+    """The sentence names the flavour that can."""
+    locks = AsyncLocks(store.url)
+    decorate = locks.lock("door") if how == "lock" else locks.locked("door")
+
+    told = refusal(lambda: decorate(function))
+
+    assert "the asyncio flavour" in told
+    if inspect.isfunction(function) and function is _plain:
+        assert "_plain is a plain def" in told
+        assert "holdfast.Locks" in told
+    assert store.is_unchanged()
+
+
+def test_an_async_def_is_told_where_to_go(store):
+    """The usual mistake, with its way out."""
+    told = refusal(lambda: store.locks.lock("door")(_coroutine))
+
+    assert "_coroutine is an async def" in told
+    assert "decorate it with a lock of holdfast.AsyncLocks" in told

@@ -1,0 +1,77 @@
+"""Names that cannot be locked: a clear sentence, and nothing is changed."""
+
+from __future__ import annotations
+
+import pytest
+from refusal import refusal
+
+from holdfast import ConfigurationError, Locks
+
+BAD_NAMES = [
+    pytest.param("", ConfigurationError, "must not be empty", id="empty"),
+    pytest.param("x" * 513, ConfigurationError, "513 bytes of UTF-8; at most 512", id="long"),
+    pytest.param("é" * 257, ConfigurationError, "514 bytes of UTF-8; at most 512", id="long UTF-8"),
+    pytest.param("a\ud800", ConfigurationError, "lone surrogate", id="surrogate"),
+    pytest.param(None, TypeError, "is a str, not NoneType", id="None"),
+    pytest.param(7, TypeError, "is a str, not int", id="int"),
+    pytest.param(b"door", TypeError, "is a str, not bytes", id="bytes"),
+]
+
+
+ENTRANCES = {
+    "lock": lambda locks, name: locks.lock(name),
+    "rwlock": lambda locks, name: locks.rwlock(name),
+    "semaphore": lambda locks, name: locks.semaphore(name, capacity=2),
+    "all": lambda locks, name: locks.all("fine", name),
+    "inspect": lambda locks, name: locks.inspect(name),
+    "break_": lambda locks, name: locks.break_(name),
+    "locked": lambda locks, name: locks.locked(lambda: name)(lambda: None)(),
+}
+
+
+@pytest.mark.parametrize("entrance", ENTRANCES)
+@pytest.mark.parametrize(("name", "kind", "sentence"), BAD_NAMES)
+def test_a_bad_name_is_refused_wherever_it_enters(store, entrance, name, kind, sentence):
+    """Law 12: empty, over-long, without a UTF-8 form, or no string at all."""
+    told = refusal(lambda: ENTRANCES[entrance](store.locks, name), kind)
+
+    assert sentence in told
+    assert store.is_unchanged()
+
+
+@pytest.mark.parametrize("name", ["x" * 512, "é" * 256, "🔒" * 128, " ", "\0", "a\nb"])
+def test_the_longest_and_the_oddest_names_are_accepted(store, name):
+    """Exactly 512 bytes; blanks and control characters are letters like others."""
+    with store.locks.lock(name) as lease:
+        assert lease.name == name
+
+
+@pytest.mark.parametrize(
+    ("prefix", "kind"), [(7, TypeError), (None, TypeError), ("a\ud800", ConfigurationError)]
+)
+def test_a_bad_prefix_is_refused_in_a_sentence(store, prefix, kind):
+    """A survey reads what begins with a name, so it asks the same of it."""
+    told = refusal(lambda: list(store.locks.survey(prefix)), kind)
+
+    assert "str" in told or "surrogate" in told
+    assert store.is_unchanged()
+
+
+@pytest.mark.parametrize("namespace", ["", "a b", "ä", "x" * 65, "a/b", "a\0b"])
+def test_a_bad_namespace_is_refused(store, namespace):
+    """It stands inside keys, so it is kept plain."""
+    told = refusal(lambda: Locks(store.url, namespace=namespace))
+
+    assert "1 to 64 letters, digits or any of _ . : - are accepted" in told
+    assert store.is_unchanged()
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [((), "at least one name"), (("a", "b", "a"), "each name once")],
+    ids=["none", "twice"],
+)
+def test_all_of_nothing_or_of_one_name_twice_is_refused(store, names, sentence):
+    """Neither can be what was meant."""
+    assert sentence in refusal(lambda: store.locks.all(*names))
+    assert store.is_unchanged()

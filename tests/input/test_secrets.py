@@ -1,0 +1,81 @@
+"""No password is shown, whatever is wrong with the URL that it stands in."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from refusal import refusal
+
+from holdfast import AsyncLocks, ConfigurationError, Locks, urls
+
+SECRET = "hunter2-s3cr3t"
+
+
+URLS_WITH_A_SECRET = [
+    f"foo://user:{SECRET}@host",
+    f"foo://:{SECRET}@host/0",
+    f"foo://user:{SECRET}@host:nan/0?x=1",
+    f"foo://user:{SECRET}@[bad",
+    f"foo://user:{SECRET}@ho\u2100st",
+    f"foo://user:{SECRET}@one@two",
+    f"foo://user:a/{SECRET}@host",
+    f"foo://user:a#{SECRET}@host",
+    f"foo://user:a?{SECRET}@host",
+    f"foo:user:{SECRET}@host",
+    f"//user:{SECRET}@host",
+    f"sqlite://user:{SECRET}@host/locks.db",
+    f"sqlite://user:{SECRET}@host?password={SECRET}",
+    f"memory://user:{SECRET}@host?password={SECRET}",
+    f"redis://user:{SECRET}@ho\u2100st",
+]
+
+
+@pytest.mark.parametrize("url", URLS_WITH_A_SECRET)
+@pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
+def test_no_refusal_shows_a_password(flavour, url, caplog):
+    """Neither the error, nor what caused it, nor the log."""
+    caplog.set_level(logging.DEBUG)
+
+    with pytest.raises(ConfigurationError) as refused:
+        flavour(url)
+
+    error: BaseException | None = refused.value
+    while error is not None:
+        assert SECRET not in str(error)
+        assert SECRET not in repr(error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize("url", [f"memory://user:{SECRET}@host"])
+def test_no_repr_shows_a_password(url, caplog):
+    """Of the client, its locks and leases, its findings and its log."""
+    caplog.set_level(logging.DEBUG)
+
+    with Locks(url) as locks:
+        lease = locks.lock("door").acquire()
+        shown = [repr(locks), locks.location, repr(locks.lock("door")), repr(lease)]
+        shown += [repr(locks.diagnose()), repr(locks.inspect("door"))]
+        lease.release()
+
+    assert SECRET not in " ".join(shown)
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize("url", ["redis://user:pw@host:6379/0", "redis://:pw@host:6379/0"])
+def test_what_is_no_secret_stays_readable(url):
+    """A masked URL still tells which store it was."""
+    shown = urls.masked(url)
+
+    assert shown.startswith("redis://")
+    assert shown.endswith("host:6379/0")
+    assert "pw" not in shown
+
+
+def test_a_password_given_as_an_option_is_not_shown(caplog):
+    """The option's name is, which is what was wrong."""
+    told = refusal(lambda: Locks("memory://", password=SECRET))
+
+    assert "unknown option password" in told
+    assert SECRET not in told + caplog.text

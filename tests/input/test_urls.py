@@ -1,0 +1,60 @@
+"""URLs that name no store, and options that it does not have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from refusal import refusal
+
+import holdfast
+from holdfast import AsyncLocks, Locks
+
+
+@pytest.mark.parametrize("url", ["foo://host", "redi://host", "", "locks.db", "/srv/locks.db"])
+@pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
+def test_an_unknown_scheme_is_refused_listing_the_known_ones(flavour, url):
+    """With an example of each, since a path without a scheme is the usual mistake."""
+    told = refusal(lambda: flavour(url))
+
+    assert "unknown scheme" in told
+    assert "memory://" in told
+    assert "sqlite:///path/to/locks.db" in told
+
+
+def test_a_url_that_is_no_string_is_refused():
+    """A Path is the usual mistake."""
+    assert "a URL is a str, not" in refusal(lambda: Locks(Path("/srv/locks.db")), TypeError)
+
+
+def test_a_host_in_an_sqlite_url_is_refused_with_the_right_spelling():
+    """Two slashes where three are meant."""
+    told = refusal(lambda: Locks("sqlite://locks.db"))
+
+    assert "sqlite:///absolute/path.db or sqlite:relative.db" in told
+
+
+@pytest.mark.parametrize(
+    ("open_it", "accepted"),
+    [
+        (lambda: Locks("sqlite:///x.db?synchronus=full"), "accepted: synchronous"),
+        (lambda: Locks("sqlite:///x.db", journal="wal"), "accepted: synchronous"),
+        (lambda: Locks("memory://?size=3"), "accepted: none"),
+        (lambda: AsyncLocks("memory://", size=3), "accepted: none"),
+    ],
+)
+def test_an_unknown_option_of_a_store_is_refused_listing_the_known_ones(open_it, accepted):
+    """A misspelt option that is ignored would be a promise not kept."""
+    told = refusal(open_it)
+
+    assert "unknown option" in told
+    assert accepted in told
+
+
+def test_every_refusal_is_one_of_ours():
+    """Catching LockError is enough, and so is ValueError for whoever knows only that."""
+    with pytest.raises(holdfast.LockError) as refused:
+        Locks("foo://host")
+
+    assert isinstance(refused.value, ValueError)
+    assert refused.value.http_status == 400  # the caller's mistake, and no failure of the store

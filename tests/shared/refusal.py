@@ -1,0 +1,20 @@
+"""What is told when something is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import ConfigurationError
+
+
+def refusal(
+    act: Callable[[], Any], kind: type[Exception] | tuple[type[Exception], ...] = ConfigurationError
+) -> str:
+    """Return the sentence with which it is refused; a wrong type is a plain TypeError."""
+    with pytest.raises(kind) as refused:
+        act()
+    assert not isinstance(refused.value, UnicodeError)
+    return str(refused.value)
