@@ -1,4 +1,4 @@
-"""A URL that names several hosts, taken apart."""
+"""A URL that may name several hosts: taken apart, and shown without what is secret."""
 
 from __future__ import annotations
 
@@ -20,3 +20,20 @@ def split(url: str) -> SplitResult:
     for one in hosts.split(","):
         urlsplit(f"{scheme}://{login}{at}{one}")
     return urlsplit(f"{scheme}://{others}")._replace(netloc=place)
+
+
+def masked(url: str) -> str:
+    """Return the URL without what may be secret, for errors, logs and reports.
+
+    Read by hand: a password with a slash or a hash in it moves the parts that a parser
+    sees, and one of them would be shown. So all before the last @ goes, and all values
+    after a question mark.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = "", url
+    _, at, place = rest.rpartition("@")
+    place, question, query = place.partition("?")
+    names = [one.partition("=")[0] for one in query.split("&") if one]
+    hidden = "***@" if at else ""
+    return f"{scheme}{separator}{hidden}{place}{question}" + "&".join(f"{one}=***" for one in names)

@@ -1,0 +1,52 @@
+"""The URLs of the embedded database: which file they name, and which is meant without one."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from holdfast.backends.sqlite.filesystem import default_path, is_container
+from holdfast.core.declaring import Declaration
+from holdfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
+
+def file_or_default(url: SplitResult, namespace: str) -> dict[str, Any]:
+    """Return the file that is opened, and say which one if the URL does not."""
+    if url.netloc:
+        raise ConfigurationError(
+            "sqlite:// takes no host: write sqlite:///absolute/path.db or sqlite:relative.db"
+        )
+    path = named_file(url)
+    if path is not None:
+        return {"path": path, "namespace": namespace}
+    chosen = default_path()
+    # Once per client, since the first question after a surprise is "which file?".
+    log = logging.getLogger("holdfast")
+    reach = "excludes only processes of this user on this machine"
+    if is_container():
+        log.warning("embedded locks in a container: %s %s and in this container", chosen, reach)
+    else:
+        log.info("embedded locks: %s %s", chosen, reach)
+    return {"path": chosen, "namespace": namespace, "create_directory": True}
+
+
+def named_file(url: SplitResult) -> Path | None:
+    """Return the file that the URL names; None means the default."""
+    path = unquote(url.path)
+    if not path or path == "/":
+        return None
+    # Four slashes are meant as three: in POSIX "//tmp" is a path of its own kind.
+    return Path("/" + path.lstrip("/") if path.startswith("/") else path).absolute()
+
+
+DECLARATION = Declaration(
+    backend="SqliteBackend",
+    schemes={"sqlite": "sqlite:///path/to/locks.db"},
+    arguments=file_or_default,
+    named_file=named_file,
+)

@@ -1,0 +1,140 @@
+"""Every store is declared in its room: which URLs are its own, and whose clients it adopts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from holdfast import AsyncLocks, ConfigurationError, Locks, urls
+
+ROOT = Path(__file__).parents[2]
+BACKENDS = ROOT / "src" / "holdfast" / "backends"
+EXAMPLES = [
+    pytest.param(scheme, example, id=scheme)
+    for room in urls.ROOMS
+    for scheme, example in urls.declared(room).schemes.items()
+]
+
+
+def run(program: str) -> str:
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_every_room_with_a_backend_is_in_the_table_and_nothing_else():
+    """A store that is forgotten there cannot be opened."""
+    rooms = {path.parents[1].name for path in BACKENDS.glob("*/_async/backend.py")}
+
+    assert set(urls.ROOMS) == rooms
+    assert max(Counter(urls.ROOMS).values()) == 1
+
+
+def test_no_two_stores_share_a_scheme():
+    """The first would be opened, and the other never."""
+    assert max(Counter(urls.schemes()).values()) == 1
+
+
+@pytest.mark.parametrize(("scheme", "example"), EXAMPLES)
+def test_the_example_of_a_scheme_can_be_opened(scheme, example):
+    """It is what somebody copies who was refused."""
+    assert example.startswith(f"{scheme}:")
+    with Locks(example) as locks:
+        assert type(locks._client.backend) is urls.backend_class(scheme, flavour="_sync")
+    locks = AsyncLocks(example)
+    assert type(locks._client.backend) is urls.backend_class(scheme, flavour="_async")
+
+
+@pytest.mark.parametrize("room", urls.ROOMS)
+def test_a_class_that_is_declared_stands_in_its_room(room):
+    scheme = next(iter(urls.declared(room).schemes))
+    found = urls.backend_class(scheme, flavour="_async")
+
+    assert found.__module__ == f"holdfast.backends.{room}._async.backend"
+    assert found.__name__ == f"Async{urls.declared(room).backend}"
+
+
+@pytest.mark.parametrize("room", urls.ROOMS)
+def test_an_extra_that_is_declared_can_be_installed(room):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extra = urls.declared(room).extra
+
+    assert extra is None or extra in project["optional-dependencies"]
+
+
+@pytest.mark.parametrize("room", urls.ROOMS)
+def test_whoever_declares_clients_can_adopt_one(room):
+    scheme = next(iter(urls.declared(room).schemes))
+    has_a_way = hasattr(urls.backend_class(scheme, flavour="_sync"), "from_client")
+
+    assert has_a_way == bool(urls.declared(room).clients)
+
+
+def test_no_declaration_imports_a_driver():
+    """All are read to refuse a URL, in a program that has installed none of them."""
+    loaded = run("""
+        import sys
+        before = set(sys.modules)
+        from holdfast import urls
+        assert urls.schemes()
+        print(*sorted(set(sys.modules) - before))
+    """).split()
+
+    assert {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names == {"holdfast"}
+    assert "sqlite3" not in loaded
+    assert [name for name in loaded if name.endswith(".backend") and ".backends." in name] == []
+
+
+def test_a_store_is_opened_without_the_declarations_of_others():
+    """The embedded default and a server by its own name cost nobody a second file."""
+    told = run("""
+        import sys
+        import holdfast
+        holdfast.Locks("memory://").close()
+        print(*(name for name in sys.modules if name.endswith(".declaration")))
+    """)
+
+    assert told.split() == ["holdfast.backends.memory.declaration"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "url", "way_out"),
+    [
+        ("redis", "rediss://host", "pip install 'holdfast[redis]'"),
+        ("kazoo", "zookeeper://host", "pip install 'holdfast[zookeeper]'"),
+        ("_sqlite3", "sqlite:///x.db", "needs _sqlite3, which this Python was built without"),
+    ],
+)
+def test_what_is_missing_is_told_with_what_installs_it(missing, url, way_out):
+    """No extra would bring a part of Python's own."""
+    told = run(f"""
+        import sys
+        import holdfast
+        sys.modules[{missing!r}] = None
+        try:
+            holdfast.Locks({url!r})
+        except holdfast.ConfigurationError as error:
+            print(error)
+    """).strip()
+
+    assert told.startswith(f"{url.partition('//')[0]}// needs ")
+    assert missing in told
+    assert told.endswith(way_out)
+
+
+def test_the_refusal_of_a_stranger_lists_the_clients_that_are_declared():
+    with pytest.raises(ConfigurationError) as refused:
+        Locks.from_client(object())
+
+    assert str(refused.value) == (
+        "no backend is known for builtins.object; accepted: clients of redis-py and valkey-py "
+        "(Redis, RedisCluster, and what Sentinel.master_for returns), and KazooClient"
+    )
+    for room in urls.ROOMS:
+        for clients in urls.declared(room).clients:
+            assert clients.listed_as in str(refused.value)
