@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
+
+    from holdfast.model import Event
 
 DEFAULT_TTL: Final = 30.0
 DEFAULT_REQUEST_TIMEOUT: Final = 2.0
@@ -80,6 +82,32 @@ class LockOptions:
             _checked_closing(option, getattr(self, option))
         if self.on_lost is not None and not callable(self.on_lost):
             raise TypeError(f"on_lost is called with the lease: {self.on_lost!r} is not callable")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """What a caller may choose for one client, whichever way it is made."""
+
+    ttl: float = DEFAULT_TTL
+    label: str | None = None
+    request_timeout: float = DEFAULT_REQUEST_TIMEOUT
+    on_event: Callable[[Event], None] | None = None
+    clock: Any
+    """A Clock, whose layer stands on this one."""
+
+    def __post_init__(self) -> None:
+        checked_request_timeout(self.request_timeout)
+        if self.label is not None and not isinstance(self.label, str):
+            raise TypeError(f"label is a str, not {type(self.label).__name__}")
+        if self.on_event is not None and not callable(self.on_event):
+            raise TypeError(f"on_event is called with the event: {self.on_event!r} is not callable")
+
+    def for_locks(self, *, shortest_ttl: float) -> LockOptions:
+        """Return what its locks begin with.
+
+        The ttl is checked here, since the refusal names the shortest that the store keeps.
+        """
+        return LockOptions(ttl=checked_ttl(self.ttl, minimum=shortest_ttl))
 
 
 def checked_ttl(ttl: float, *, minimum: float = 0.0) -> float:
@@ -163,14 +191,13 @@ def checked_if_held(choice: str) -> Literal["wait", "skip", "raise"]:
     return choice  # type: ignore[return-value]
 
 
-def checked_keywords(given: Iterable[str], *, accepted: Iterable[str], what: str) -> None:
+def checked_keywords(given: Iterable[str], *, accepted: Collection[str], what: str) -> None:
     """Refuse options that nobody knows, listing those that are known."""
-    known = sorted(accepted)
-    unknown = sorted(set(given) - set(known))
+    unknown = set(given).difference(accepted)
     if unknown:
         raise ConfigurationError(
-            f"unknown option {', '.join(unknown)} for {what}; "
-            f"accepted: {', '.join(known) or 'none'}"
+            f"unknown option {', '.join(sorted(unknown))} for {what}; "
+            f"accepted: {', '.join(sorted(accepted)) or 'none'}"
         )
 
 

@@ -8,7 +8,9 @@ import threading
 import pytest
 from refusal import refusal
 
-from holdfast import ConfigurationError, Locks
+from holdfast import AsyncLocks, ConfigurationError, Locks
+from holdfast.backends.memory._sync.backend import MemoryBackend
+from holdfast.runtime.clock import Clock
 
 BAD_TTLS = [
     pytest.param(-1, ConfigurationError, id="negative"),
@@ -146,4 +148,30 @@ def test_an_unknown_option_of_a_lock_is_refused_listing_the_known_ones(store, as
         assert option in told
     for option in ("renew", "timeout", "ttl"):
         assert option in told
+    assert store.is_unchanged()
+
+
+WAYS = {
+    "Locks": Locks,
+    "AsyncLocks": AsyncLocks,
+    "from_backend": lambda _, **options: Locks.from_backend(
+        MemoryBackend(clock=Clock()), **options
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("label", 7, "label is a str, not int"),
+        ("label", b"web", "label is a str, not bytes"),
+        ("on_event", "print", "on_event is called with the event: 'print' is not callable"),
+        ("request_timeout", "2", "request_timeout is a number of seconds, not str"),
+        ("ttl", "30", "ttl is a number of seconds, not str"),
+    ],
+)
+def test_a_bad_option_of_a_client_is_refused_by_its_name(store, way, option, value, sentence):
+    """When the client is made, and not by the first event or the first claim."""
+    assert refusal(lambda: WAYS[way](store.url, **{option: value}), TypeError) == sentence
     assert store.is_unchanged()

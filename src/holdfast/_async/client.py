@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast._async.handle import AsyncDuty, AsyncHandle
     from holdfast._async.hold import AsyncHold
     from holdfast.model import Grant
-    from holdfast.options import LockOptions
+    from holdfast.options import ClientOptions, LockOptions
     from holdfast.runtime.clock import Clock
 
 
@@ -36,27 +36,18 @@ AFTERWARDS = 0.1
 class AsyncClient:
     """The inside of an AsyncLocks; kept alive by its locks and leases."""
 
-    def __init__(
-        self,
-        backend: AsyncBackend,
-        *,
-        clock: Clock,
-        ttl: float,
-        label: str | None,
-        request_timeout: float,
-        on_event: Callable[[Event], None] | None,
-    ) -> None:
+    def __init__(self, backend: AsyncBackend, options: ClientOptions) -> None:
         self.backend = backend
-        self.ttl = ttl
-        self.clock = clock
-        self.request_timeout = request_timeout
+        self.ttl = options.ttl
+        self.clock: Clock = options.clock
+        self.request_timeout = options.request_timeout
         self.logger = logging.getLogger("holdfast")
         self.loop_guard = runtime.LoopGuard()
         self.state = runtime.StateLock()
         self.watchdog = AsyncWatchdog(self)
         self.followups = AsyncFollowups(self)
-        self._on_event = on_event
-        self._label = label or ""
+        self._on_event = options.on_event
+        self._label = options.label or ""
         self.holds = AsyncHoldRegistry(self.state)
         # Weakly: one that was interrupted is not there any more, and nobody waits for it.
         self._asking: weakref.WeakSet[AsyncAcquisition] = weakref.WeakSet()
@@ -67,7 +58,7 @@ class AsyncClient:
         self._is_shut = False
         self._is_let_go = False
         self._introduce()
-        backend.attach(ttl=ttl, hurry=self.watchdog.hurry)
+        backend.attach(ttl=self.ttl, hurry=self.watchdog.hurry)
         forking.forget_in_child(self)
         runtime.close_at_exit(self)
 

@@ -19,14 +19,13 @@ from holdfast.options import (
     DEFAULT_REQUEST_TIMEOUT,
     DEFAULT_TTL,
     AdoptKeywords,
+    ClientOptions,
     LockKeywords,
     LockOptions,
     checked_if_held,
     checked_keywords,
     checked_owner,
-    checked_request_timeout,
     checked_token,
-    checked_ttl,
 )
 from holdfast.runtime.clock import Clock
 
@@ -64,18 +63,21 @@ class AsyncLocks:
     ) -> None:
         from holdfast import urls  # late: only urls knows the backends
 
-        clock = Clock() if clock is None else clock
-        backend = urls.open_backend(
-            url, flavour="_async", namespace=namespace, clock=clock, options=backend_options
-        )
-        self._set_up(
-            backend,
-            clock=clock,
+        options = ClientOptions(
             ttl=ttl,
             label=label,
             request_timeout=request_timeout,
             on_event=on_event,
+            clock=Clock() if clock is None else clock,
         )
+        backend = urls.open_backend(
+            url,
+            flavour="_async",
+            namespace=namespace,
+            clock=options.clock,
+            options=backend_options,
+        )
+        self._set_up(backend, options)
 
     @classmethod
     def from_client(
@@ -99,18 +101,23 @@ class AsyncLocks:
         """
         from holdfast import urls  # late: only urls knows the backends
 
-        clock = Clock() if clock is None else clock
-        backend = urls.adopt_client(
-            client, flavour="_async", namespace=namespace, clock=clock, options=backend_options
-        )
-        return cls.from_backend(
-            backend,
+        options = ClientOptions(
             ttl=ttl,
             label=label,
             request_timeout=request_timeout,
             on_event=on_event,
-            clock=clock,
+            clock=Clock() if clock is None else clock,
         )
+        backend = urls.adopt_client(
+            client,
+            flavour="_async",
+            namespace=namespace,
+            clock=options.clock,
+            options=backend_options,
+        )
+        self = cls.__new__(cls)
+        self._set_up(backend, options)
+        return self
 
     @classmethod
     def from_backend(
@@ -124,37 +131,21 @@ class AsyncLocks:
         clock: Clock | None = None,
     ) -> Self:
         """Return a client of a backend that was made by hand: third parties, tests."""
-        self = cls.__new__(cls)
-        clock = Clock() if clock is None else clock
-        self._set_up(
-            backend,
-            clock=clock,
+        options = ClientOptions(
             ttl=ttl,
             label=label,
             request_timeout=request_timeout,
             on_event=on_event,
+            clock=Clock() if clock is None else clock,
         )
+        self = cls.__new__(cls)
+        self._set_up(backend, options)
         return self
 
-    def _set_up(
-        self,
-        backend: AsyncBackend,
-        *,
-        clock: Clock,
-        ttl: float,
-        label: str | None,
-        request_timeout: float,
-        on_event: Callable[[Event], None] | None,
-    ) -> None:
-        self._client = AsyncClient(
-            backend,
-            clock=clock,
-            ttl=ttl,
-            label=label,
-            request_timeout=checked_request_timeout(request_timeout),
-            on_event=on_event,
-        )
-        self._defaults = LockOptions(ttl=checked_ttl(ttl, minimum=backend.min_ttl))
+    def _set_up(self, backend: AsyncBackend, options: ClientOptions) -> None:
+        # What may be refused comes first: a client is known to its store and to the exit.
+        self._defaults = options.for_locks(shortest_ttl=backend.min_ttl)
+        self._client = AsyncClient(backend, options)
 
     # -- locks -------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast._sync.handle import Duty, Handle
     from holdfast._sync.hold import Hold
     from holdfast.model import Grant
-    from holdfast.options import LockOptions
+    from holdfast.options import ClientOptions, LockOptions
     from holdfast.runtime.clock import Clock
 
 
@@ -38,27 +38,18 @@ AFTERWARDS = 0.1
 class Client:
     """The inside of a Locks; kept alive by its locks and leases."""
 
-    def __init__(
-        self,
-        backend: Backend,
-        *,
-        clock: Clock,
-        ttl: float,
-        label: str | None,
-        request_timeout: float,
-        on_event: Callable[[Event], None] | None,
-    ) -> None:
+    def __init__(self, backend: Backend, options: ClientOptions) -> None:
         self.backend = backend
-        self.ttl = ttl
-        self.clock = clock
-        self.request_timeout = request_timeout
+        self.ttl = options.ttl
+        self.clock: Clock = options.clock
+        self.request_timeout = options.request_timeout
         self.logger = logging.getLogger("holdfast")
         self.loop_guard = runtime.LoopGuard()
         self.state = runtime.StateLock()
         self.watchdog = Watchdog(self)
         self.followups = Followups(self)
-        self._on_event = on_event
-        self._label = label or ""
+        self._on_event = options.on_event
+        self._label = options.label or ""
         self.holds = HoldRegistry(self.state)
         # Weakly: one that was interrupted is not there any more, and nobody waits for it.
         self._asking: weakref.WeakSet[Acquisition] = weakref.WeakSet()
@@ -69,7 +60,7 @@ class Client:
         self._is_shut = False
         self._is_let_go = False
         self._introduce()
-        backend.attach(ttl=ttl, hurry=self.watchdog.hurry)
+        backend.attach(ttl=self.ttl, hurry=self.watchdog.hurry)
         forking.forget_in_child(self)
         runtime.close_at_exit(self)
 

@@ -21,14 +21,13 @@ from holdfast.options import (
     DEFAULT_REQUEST_TIMEOUT,
     DEFAULT_TTL,
     AdoptKeywords,
+    ClientOptions,
     LockKeywords,
     LockOptions,
     checked_if_held,
     checked_keywords,
     checked_owner,
-    checked_request_timeout,
     checked_token,
-    checked_ttl,
 )
 from holdfast.runtime.clock import Clock
 
@@ -66,18 +65,21 @@ class Locks:
     ) -> None:
         from holdfast import urls  # late: only urls knows the backends
 
-        clock = Clock() if clock is None else clock
-        backend = urls.open_backend(
-            url, flavour="_sync", namespace=namespace, clock=clock, options=backend_options
-        )
-        self._set_up(
-            backend,
-            clock=clock,
+        options = ClientOptions(
             ttl=ttl,
             label=label,
             request_timeout=request_timeout,
             on_event=on_event,
+            clock=Clock() if clock is None else clock,
         )
+        backend = urls.open_backend(
+            url,
+            flavour="_sync",
+            namespace=namespace,
+            clock=options.clock,
+            options=backend_options,
+        )
+        self._set_up(backend, options)
 
     @classmethod
     def from_client(
@@ -101,18 +103,23 @@ class Locks:
         """
         from holdfast import urls  # late: only urls knows the backends
 
-        clock = Clock() if clock is None else clock
-        backend = urls.adopt_client(
-            client, flavour="_sync", namespace=namespace, clock=clock, options=backend_options
-        )
-        return cls.from_backend(
-            backend,
+        options = ClientOptions(
             ttl=ttl,
             label=label,
             request_timeout=request_timeout,
             on_event=on_event,
-            clock=clock,
+            clock=Clock() if clock is None else clock,
         )
+        backend = urls.adopt_client(
+            client,
+            flavour="_sync",
+            namespace=namespace,
+            clock=options.clock,
+            options=backend_options,
+        )
+        self = cls.__new__(cls)
+        self._set_up(backend, options)
+        return self
 
     @classmethod
     def from_backend(
@@ -126,37 +133,21 @@ class Locks:
         clock: Clock | None = None,
     ) -> Self:
         """Return a client of a backend that was made by hand: third parties, tests."""
-        self = cls.__new__(cls)
-        clock = Clock() if clock is None else clock
-        self._set_up(
-            backend,
-            clock=clock,
+        options = ClientOptions(
             ttl=ttl,
             label=label,
             request_timeout=request_timeout,
             on_event=on_event,
+            clock=Clock() if clock is None else clock,
         )
+        self = cls.__new__(cls)
+        self._set_up(backend, options)
         return self
 
-    def _set_up(
-        self,
-        backend: Backend,
-        *,
-        clock: Clock,
-        ttl: float,
-        label: str | None,
-        request_timeout: float,
-        on_event: Callable[[Event], None] | None,
-    ) -> None:
-        self._client = Client(
-            backend,
-            clock=clock,
-            ttl=ttl,
-            label=label,
-            request_timeout=checked_request_timeout(request_timeout),
-            on_event=on_event,
-        )
-        self._defaults = LockOptions(ttl=checked_ttl(ttl, minimum=backend.min_ttl))
+    def _set_up(self, backend: Backend, options: ClientOptions) -> None:
+        # What may be refused comes first: a client is known to its store and to the exit.
+        self._defaults = options.for_locks(shortest_ttl=backend.min_ttl)
+        self._client = Client(backend, options)
 
     # -- locks -------------------------------------------------------------------------
 

@@ -1,0 +1,75 @@
+"""The keywords of a client are the same in every way to make one, and all arrive."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import AsyncLocks, Event, Locks, urls
+from holdfast.backends.memory._async.backend import AsyncMemoryBackend
+from holdfast.backends.memory._sync.backend import MemoryBackend
+from holdfast.options import ClientOptions
+from holdfast.runtime.clock import Clock
+
+MAKERS = [
+    pytest.param(make, id=f"{kind.__name__}.{name}")
+    for kind in (Locks, AsyncLocks)
+    for name, make in (
+        ("__init__", kind),
+        ("from_client", kind.from_client),
+        ("from_backend", kind.from_backend),
+    )
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_every_way_to_make_a_client_takes_all_its_keywords(make):
+    """One that a way forgets could not be chosen there."""
+    taken = inspect.signature(make).parameters
+
+    for one in dataclasses.fields(ClientOptions):
+        assert taken[one.name].kind is inspect.Parameter.KEYWORD_ONLY
+        if one.name != "clock":
+            assert taken[one.name].default == one.default
+    assert taken["clock"].default is None
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_what_was_chosen_arrives(make: Callable[..., Any], monkeypatch):
+    """Two that were mixed up would be found by nobody else."""
+    clock, events = Clock(), list[Event]()
+    kind = MemoryBackend if "Async" not in repr(make) else AsyncMemoryBackend
+    backend = kind(clock=clock)
+    monkeypatch.setattr(urls, "open_backend", lambda *_, **__: backend)
+    monkeypatch.setattr(urls, "adopt_client", lambda *_, **__: backend)
+
+    locks = make(
+        backend, ttl=11.0, request_timeout=7.0, label="web", on_event=events.append, clock=clock
+    )
+
+    client = locks._client
+    assert client.backend is backend
+    assert (client.ttl, client.request_timeout, client.clock) == (11.0, 7.0, clock)
+    assert client.owner_text.endswith("(web)")
+    assert locks.lock("door").options.ttl == 11.0
+    assert client._on_event == events.append
+
+
+def test_a_client_that_is_refused_was_never_attached_to_the_store():
+    """It would be closed at exit, and told of sessions, though nobody has it."""
+
+    class Watched(MemoryBackend):
+        attached = False
+
+        def attach(self, **_: object) -> None:
+            type(self).attached = True
+
+    backend = Watched(clock=Clock())
+    with pytest.raises(ValueError, match=r"ttl=-1: at least 0\.01 s"):
+        Locks.from_backend(backend, ttl=-1)
+
+    assert not backend.attached
