@@ -9,15 +9,10 @@ from pathlib import Path
 import pytest
 
 import generate_sync
+from sync_form import SyncForm
 
-RENAMES = {
-    "AsyncLock": "Lock",
-    "AsyncIterator": "Iterator",
-    "__aenter__": "__enter__",
-    "aclose": "close",
-    "_async": "_sync",
-    "aio": "threads",
-}
+OURS = frozenset({"AsyncLock", "AsyncRWLock", "AsyncAllOf"})
+PAIRS = {"AsyncIterator": "Iterator", "__aenter__": "__enter__", "aclose": "close"}
 SOURCE = "src/holdfast/_async"
 OUTPUT = "src/holdfast/_sync"
 
@@ -26,12 +21,10 @@ Generate = Callable[..., list[str]]
 
 @pytest.fixture
 def generate(tmp_path: Path) -> Generate:
-    """Run the tool over the tree of this test, with no rename rules unless given."""
+    """Run the tool over the tree of this test, with none of Python's pairs unless given."""
 
-    def run(renames: Mapping[str, str] | None = None, *, check: bool = False) -> list[str]:
-        return generate_sync.generate(
-            tmp_path, trees=[(SOURCE, OUTPUT)], renames=renames or {}, check=check
-        )
+    def run(pairs: Mapping[str, str] | None = None, *, check: bool = False) -> list[str]:
+        return generate_sync.generate(tmp_path, pairs=pairs or {}, check=check)
 
     return run
 
@@ -40,8 +33,8 @@ def generate(tmp_path: Path) -> Generate:
 def write(tmp_path: Path) -> Callable[..., Path]:
     """Write a source file of this test's tree."""
 
-    def run(text: str, *, name: str = "lock.py") -> Path:
-        path = tmp_path / SOURCE / name
+    def run(text: str, *, name: str = "lock.py", room: str = SOURCE) -> Path:
+        path = tmp_path / room / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text), encoding="utf-8")
         return path
@@ -49,9 +42,9 @@ def write(tmp_path: Path) -> Callable[..., Path]:
     return run
 
 
-def sync_of(text: str, **renames: str) -> str:
+def sync_of(text: str) -> str:
     """Return the sync form of a piece of source, before ruff sees it."""
-    return generate_sync.Flavour(renames or RENAMES).module(textwrap.dedent(text))
+    return SyncForm(ours=OURS, pairs=PAIRS).module(textwrap.dedent(text))
 
 
 # The keywords.
@@ -118,10 +111,56 @@ def test_names_are_renamed_as_whole_tokens() -> None:
     )
 
 
-def test_the_runtime_is_exchanged_by_its_name() -> None:
-    assert sync_of("from holdfast.runtime import aio as runtime") == (
-        "from holdfast.runtime import threads as runtime"
-    )
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            "from holdfast.runtime import aio as runtime",
+            "from holdfast.runtime import threads as runtime",
+        ),
+        ("from holdfast.a.aio import Wire", "from holdfast.a.threads import Wire"),
+        ("from holdfast.a._async.b import c", "from holdfast.a._sync.b import c"),
+        (
+            "from ..connection import (\n    aio as wire,\n)",
+            "from ..connection import (\n    threads as wire,\n)",
+        ),
+        ("from .aio import Wire", "from .threads import Wire"),
+        ("import holdfast.runtime.aio as runtime", "import holdfast.runtime.threads as runtime"),
+        ("import os, holdfast.runtime.aio", "import os, holdfast.runtime.threads"),
+        (
+            "import holdfast\nholdfast.runtime.aio.spawn(f)",
+            "import holdfast\nholdfast.runtime.threads.spawn(f)",
+        ),
+        (
+            "from holdfast.runtime import aio\naio.spawn(f'{aio}', self.aio)",
+            "from holdfast.runtime import threads\nthreads.spawn(f'{threads}', self.aio)",
+        ),
+        ("x = 'holdfast.runtime.aio'", "x = 'holdfast.runtime.threads'"),
+        (
+            "# See holdfast.runtime.aio, and what _async says.",
+            "# See holdfast.runtime.threads, and what _sync says.",
+        ),
+        ("flavour = '_async'", "flavour = '_sync'"),
+    ],
+)
+def test_a_module_of_holdfast_is_exchanged_for_its_twin(source: str, expected: str) -> None:
+    assert sync_of(source) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "aio = _async = 1",
+        "f(aio=1).aio._async",
+        "raise x from aio",
+        "from etcd import threads as aio",
+        "x = 'grpc.aio', 'aio', 'psycopg._async'",
+        "# As grpc.aio does, and aio.",
+        "class Asynchronous: ...",
+    ],
+)
+def test_what_is_called_like_a_module_of_holdfast_stays(source: str) -> None:
+    assert sync_of(source) == source
 
 
 @pytest.mark.parametrize(
@@ -136,6 +175,8 @@ def test_the_runtime_is_exchanged_by_its_name() -> None:
         ("""x = ("AsyncLock" "Like")""", """x = ("Lock" "Like")"""),
         ('''x = """AsyncLock"""''', '''x = """Lock"""'''),
         ("""x = "" """, """x = "" """),
+        ("""x = "AsyncClient" """, """x = "AsyncClient" """),
+        ("""import etcd; x = "etcd.AsyncLock" """, """import etcd; x = "etcd.AsyncLock" """),
     ],
 )
 def test_a_string_changes_only_when_it_is_a_name(source: str, expected: str) -> None:
@@ -150,16 +191,16 @@ def test_a_string_changes_only_when_it_is_a_name(source: str, expected: str) -> 
         ("""f"{{AsyncLock}} {AsyncLock}" """, """f"{{AsyncLock}} {Lock}" """),
         ("""f"{d['AsyncLock']} {d['a b']}" """, """f"{d['Lock']} {d['a b']}" """),
         ("""f"{(await f()).name=}" """, """f"{f().name=}" """),
-        ("""f"{AsyncLock != aio!s}" """, """f"{Lock != threads!s}" """),
-        ("""f"{ {AsyncLock: 1}[aio] :aio}" """, """f"{ {Lock: 1}[threads] :aio}" """),
-        ("""rf"\\d{AsyncLock}\\{aio}" """, """rf"\\d{Lock}\\{threads}" """),
+        ("""f"{AsyncLock != aclose!s}" """, """f"{Lock != close!s}" """),
+        ("""f"{ {AsyncLock: 1}[aclose] :aclose}" """, """f"{ {Lock: 1}[close] :aclose}" """),
+        ("""rf"\\d{AsyncLock}\\{aclose}" """, """rf"\\d{Lock}\\{close}" """),
         (
             """f"\\N{LATIN SMALL LETTER A}\\n{AsyncLock}" """,
             """f"\\N{LATIN SMALL LETTER A}\\n{Lock}" """,
         ),
-        ('''f"""ä {\n    AsyncLock\n} → aio"""''', '''f"""ä {\n    Lock\n} → aio"""'''),
-        ("""f"{AsyncLock:{'}'}>{aio}} aio" """, """f"{Lock:{'}'}>{threads}} aio" """),
-        ("""f"{f'{AsyncLock} aio'}" """, """f"{f'{Lock} aio'}" """),
+        ('''f"""ä {\n    AsyncLock\n} → aclose"""''', '''f"""ä {\n    Lock\n} → aclose"""'''),
+        ("""f"{AsyncLock:{'}'}>{aclose}} aclose" """, """f"{Lock:{'}'}>{close}} aclose" """),
+        ("""f"{f'{AsyncLock} aclose'}" """, """f"{f'{Lock} aclose'}" """),
         ("""f"é{AsyncLock}" "é"; AsyncLock""", """f"é{Lock}" "é"; Lock"""),
     ],
 )
@@ -168,9 +209,9 @@ def test_an_f_string_changes_only_in_its_replacement_fields(source: str, expecte
 
 
 def test_letters_beyond_ascii_move_nothing() -> None:
-    source = 'x = """\n└──ô→\n  ô└──""", AsyncLock, f"└{aio}─", aio\n'
+    source = 'x = """\n└──ô→\n  ô└──""", AsyncLock, f"└{aclose}─", aclose\n'
 
-    assert sync_of(source) == source.replace("AsyncLock", "Lock").replace("aio", "threads")
+    assert sync_of(source) == source.replace("AsyncLock", "Lock").replace("aclose", "close")
 
 
 # Prose.
@@ -179,22 +220,21 @@ def test_letters_beyond_ascii_move_nothing() -> None:
 def test_comments_are_kept_and_renamed_by_whole_words() -> None:
     source = """\
     # An AsyncLock (AsyncLocks are many): we await the answer of `await lock.aclose()`.
+    # An AsyncClient is etcd's.
     x = 1  # asyncio, async, aclose
     """
 
     assert sync_of(source) == textwrap.dedent("""\
     # A Lock (AsyncLocks are many): we await the answer of `lock.close()`.
+    # An AsyncClient is etcd's.
     x = 1  # asyncio, async, close
     """)
 
 
 def test_the_article_fits_the_new_name() -> None:
     source = "# An AsyncLock, an `AsyncLock`, an AsyncRWLock, an AsyncAllOf, an owner, an aio\n"
-    renames = {"AsyncLock": "Lock", "AsyncRWLock": "RWLock", "AsyncAllOf": "AllOf"}
 
-    assert sync_of(source, **renames) == (
-        "# A Lock, a `Lock`, an RWLock, an AllOf, an owner, an aio\n"
-    )
+    assert sync_of(source) == ("# A Lock, a `Lock`, an RWLock, an AllOf, an owner, an aio\n")
 
 
 def test_a_docstring_loses_the_keywords_only_in_its_code() -> None:
@@ -394,16 +434,14 @@ def test_a_check_of_what_was_just_generated_finds_nothing(
 
 
 @pytest.mark.parametrize("check", [False, True])
-def test_a_rule_that_no_source_uses_is_refused(
+def test_a_pair_that_no_source_uses_is_refused(
     tmp_path: Path, write: Callable[..., Path], generate: Generate, *, check: bool
 ) -> None:
-    write("x = AsyncLock\n")
+    write("x: AsyncIterator\n")
 
-    faults = generate({"AsyncLock": "Lock", "aclose": "close"}, check=check)
+    faults = generate({"AsyncIterator": "Iterator", "aclose": "close"}, check=check)
 
-    assert faults == [
-        "The rename rule aclose -> close is used by no source: delete it from RENAMES."
-    ]
+    assert faults == ["The pair aclose -> close is used by no source: delete it from PAIRS."]
     assert not (tmp_path / OUTPUT).exists()
 
 
@@ -461,31 +499,130 @@ def test_a_source_or_a_result_that_is_not_python_is_refused(
 @pytest.mark.parametrize(
     ("source", "name"),
     [
-        ("class AsyncDoor:\n    'An AsyncGate is only a word.'\n", "AsyncDoor"),
+        ("x = AsyncDoor()\n'An AsyncGate is only a word.'\n", "AsyncDoor"),
+        ("from holdfast.model import AsyncDoor\n", "AsyncDoor"),
+        ("x = f'{self.AsyncDoor}'\n", "AsyncDoor"),
         ("class Door:\n    def __aiter__(self): ...\n", "__aiter__"),
     ],
 )
-def test_an_async_name_without_a_rule_is_refused(
+def test_an_async_name_that_is_nobodys_is_refused(
     source: str, name: str, write: Callable[..., Path], generate: Generate
 ) -> None:
     write(source)
 
-    assert generate() == [
-        f"src/holdfast/_async/lock.py uses {name}, which has no rule: add it to RENAMES."
-    ]
+    [fault] = generate()
+
+    assert fault == (
+        f"src/holdfast/_async/lock.py uses {name}, which no `_async` folder defines: "
+        "a pair of Python's own belongs into PAIRS."
+    )
 
 
-def test_a_missing_source_tree_is_refused(generate: Generate) -> None:
-    assert generate() == ["The source tree src/holdfast/_async does not exist."]
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("from etcd import AsyncClient\n", "AsyncClient of etcd"),
+        ("from etcd import AsyncClient as Client\n", "AsyncClient of etcd"),
+        ("import etcd\nx = etcd.client.AsyncClient()\n", "AsyncClient of etcd"),
+        ("import etcd as e\nx = f'{e.AsyncClient}'\n", "AsyncClient of etcd"),
+        ("from contextlib import AsyncExitStack\n", "AsyncExitStack of contextlib"),
+        ("import grpc.aio\n", "aio of grpc"),
+        ("from grpc import aio\n", "aio of grpc"),
+        ("from grpc.aio import Channel\n", "aio of grpc"),
+        ("import grpc\nx = grpc.aio.insecure_channel()\n", "aio of grpc"),
+        ("import redis.asyncio as redis\n", "asyncio of redis"),
+        ("import asyncio\n", "asyncio of asyncio"),
+        ("def f():\n    from psycopg._async import x\n", "_async of psycopg"),
+    ],
+)
+def test_what_only_a_foreign_asyncio_library_has_is_refused(
+    source: str, what: str, write: Callable[..., Path], generate: Generate
+) -> None:
+    """Kept, it would be called without `await` in the sync tree; renamed, it would be missing."""
+    write("class AsyncClient: ...\n", name="client.py")
+    write(source)
+
+    [fault] = generate()
+
+    assert fault == (
+        f"src/holdfast/_async/lock.py uses {what}, which has no sync twin: reach it through a "
+        "hand-written pair (aio.py and threads.py), or mark the line `# async only`."
+    )
+
+
+def test_what_is_marked_as_only_asyncios_may_be_foreign(
+    write: Callable[..., Path], generate: Generate
+) -> None:
+    write("import asyncio  # async only\nfrom etcd import AsyncClient  # async only\n")
+
+    assert generate() == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from kazoo import Session\nclass AsyncSession: ...\n",
+        "from holdfast.a import AsyncSession\ndef Session(): ...\n",
+        "class Session: ...\nx = AsyncSession()\n",
+    ],
+)
+def test_a_name_whose_sync_form_is_taken_is_refused(
+    source: str, write: Callable[..., Path], generate: Generate
+) -> None:
+    """The sync tree would have one name for two things, and the later would win."""
+    write("class AsyncSession: ...\n", name="session.py")
+    write(source)
+
+    [fault] = generate()
+
+    assert fault == (
+        "src/holdfast/_async/lock.py uses AsyncSession, whose sync form Session it uses for "
+        "something else: rename one of them."
+    )
+
+
+def test_every_folder_of_that_name_has_its_sync_twin_beside_it(
+    tmp_path: Path, write: Callable[..., Path], generate: Generate
+) -> None:
+    """A new store is a new folder: nobody has to tell the generator of it, nor of its classes."""
+    write("class AsyncStoreBackend: ...\n", name="deep/store.py", room="src/holdfast/a/b/_async")
+    write(
+        "from holdfast.a.b._async.deep.store import AsyncStoreBackend as Store\n__all__ = [Store]\n"
+    )
+
+    faults = generate()
+
+    assert faults == []
+    made = tmp_path / "src/holdfast/a/b/_sync/deep/store.py"
+    assert made.read_text().endswith("class StoreBackend: ...\n")
+    assert (
+        "from holdfast.a.b._sync.deep.store import StoreBackend as Store"
+        in (tmp_path / OUTPUT / "lock.py").read_text()
+    )
+
+
+def test_a_sync_folder_without_a_source_is_named_and_kept(
+    tmp_path: Path, write: Callable[..., Path], generate: Generate
+) -> None:
+    write("x = 1\n")
+    stray = tmp_path / "src/holdfast/a/_sync/old.py"
+    stray.parent.mkdir(parents=True)
+    stray.write_text("")
+
+    assert generate() == ["src/holdfast/a/_sync/old.py has no source: delete it."]
+    assert stray.exists()
+
+
+def test_a_tree_without_sources_is_refused(generate: Generate) -> None:
+    assert generate() == ["There is no folder called _async below src/holdfast."]
 
 
 def test_the_command_prints_each_fault_and_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(generate_sync, "TREES", [(str(tmp_path / "a"), str(tmp_path / "b"))])
-    monkeypatch.setattr(generate_sync, "RENAMES", {})
+    monkeypatch.setattr(generate_sync, "ROOT", tmp_path)
 
     code = generate_sync.main(["--check"])
 
     assert code == 1
-    assert capsys.readouterr().err == f"The source tree {tmp_path / 'a'} does not exist.\n"
+    assert capsys.readouterr().err == "There is no folder called _async below src/holdfast.\n"

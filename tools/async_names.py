@@ -1,0 +1,236 @@
+"""Whose a name is, and so what it is called in the sync flavour.
+
+Ours are the names `Async…` that a source defines: they lose the prefix. Python's own pairs stand
+in a table. What belongs to neither is a fault, because the sync tree would be wrong in any case:
+with the name kept it would call an asyncio library and never await it, with the name changed it
+would ask that library for something that is not there.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tokenize
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from python_source import Token, Unconvertible
+
+PAIRS = {
+    "AsyncIterator": "Iterator",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "aclose": "close",
+    "push_async_callback": "callback",
+    "push_async_exit": "push",
+}
+"""Python's own pairs."""
+
+TWINS = {"_async": "_sync", "aio": "threads"}
+"""Modules and folders of Holdfast, and what stands beside them."""
+
+# Python calls these in asyncio only, so a sync class that kept one would silently lack its twin.
+ASYNC_METHODS = {"__aenter__", "__aexit__", "__aiter__", "__anext__"}
+
+# A component of a foreign module's path that says: for asyncio alone.
+FOREIGN_ASYNCIO = {"aio", "asyncio", "_async"}
+
+_IS_ASYNC = re.compile(r"Async(?=[A-Z])")
+
+
+def defined_in(sources: Iterable[str]) -> frozenset[str]:
+    """Return every name `Async…` that one of the sources defines.
+
+    A source that is not Python defines nothing here; converting it says what is wrong.
+    """
+    found: set[str] = set()
+    for source in sources:
+        try:
+            tree = ast.parse(source)
+        except (SyntaxError, ValueError):
+            continue
+        found |= {name for name in _bound(tree, by_import=False) if _IS_ASYNC.match(name)}
+    return frozenset(found)
+
+
+class Names:
+    """The names of one module: what each is called in the sync flavour."""
+
+    def __init__(
+        self, tree: ast.Module, *, ours: Collection[str], pairs: Mapping[str, str]
+    ) -> None:
+        self.used: set[str] = set()
+        self._pairs = pairs
+        self._ours = ours
+        self._foreign = dict(_foreign_imports(tree))
+        self._modules = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and _is_ours(node)
+            for alias in node.names
+            if alias.name in TWINS and alias.asname is None
+        }
+        self._refuse_foreign_asyncio(tree)
+        self._refuse_taken(tree)
+
+    def identifier(self, name: str) -> str:
+        """Return the sync form of a name in code."""
+        if name in self._modules:
+            return TWINS[name]
+        is_known = name in self._pairs or name in self._ours
+        if not is_known and (_IS_ASYNC.match(name) or name in ASYNC_METHODS):
+            raise Unconvertible(
+                f"uses {name}, which no `_async` folder defines: "
+                "a pair of Python's own belongs into PAIRS"
+            )
+        return self._renamed(name)
+
+    def word(self, name: str) -> str:
+        """Return the sync form of a word in prose, where a name that is nobody's is a word."""
+        return TWINS[name] if name == "_async" else self._renamed(name)
+
+    def literal(self, text: str) -> str:
+        """Return the sync form of a string that may be a name, dotted or not."""
+        root, *rest = text.split(".")
+        if not all(part.isidentifier() for part in (root, *rest)) or root in self._foreign:
+            return text
+        if not rest:
+            return self.word(root)
+        twins = TWINS if root == "holdfast" else {}
+        return ".".join(twins.get(part) or self._renamed(part) for part in (root, *rest))
+
+    def paths(self, tokens: Sequence[Token]) -> dict[int, str]:
+        """Return how the tokens are called that name a module of Holdfast, or look as if."""
+        modules = set(_modules_of_holdfast(tokens))
+        found: dict[int, str] = {}
+        for index, token in enumerate(tokens):
+            if token.text in TWINS and index in modules:
+                found[index] = TWINS[token.text]
+            elif token.text in TWINS and index and tokens[index - 1].text == ".":
+                # An attribute of somebody else, also where a module of that name was imported.
+                found[index] = token.text
+        return found
+
+    def _renamed(self, name: str) -> str:
+        if name in self._pairs:
+            self.used.add(name)
+            return self._pairs[name]
+        return name.removeprefix("Async") if name in self._ours else name
+
+    def _refuse_foreign_asyncio(self, tree: ast.Module) -> None:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    self._refuse(alias.name.split("."))
+            elif isinstance(node, ast.ImportFrom) and not _is_ours(node):
+                for alias in node.names:
+                    self._refuse([*(node.module or "").split("."), alias.name])
+            elif isinstance(node, ast.Attribute):
+                path = list(_chain(node))
+                if path and path[0] in self._foreign:
+                    self._refuse([*self._foreign[path[0]].split("."), *path[1:]])
+
+    def _refuse(self, path: Sequence[str]) -> None:
+        if path[0] == "holdfast":
+            return
+        for part in path:
+            is_asyncio = part in FOREIGN_ASYNCIO or _IS_ASYNC.match(part)
+            if is_asyncio and part not in self._pairs:
+                raise Unconvertible(
+                    f"uses {part} of {path[0]}, which has no sync twin: reach it through a "
+                    "hand-written pair (aio.py and threads.py), or mark the line `# async only`"
+                )
+
+    def _refuse_taken(self, tree: ast.Module) -> None:
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        bound = set(_bound(tree, by_import=True))
+        for name in sorted((names | bound) & set(self._ours)):
+            if self._renamed(name) in bound:
+                raise Unconvertible(
+                    f"uses {name}, whose sync form {self._renamed(name)} it uses for something "
+                    "else: rename one of them"
+                )
+
+
+def _bound(tree: ast.Module, *, by_import: bool) -> Iterator[str]:
+    """Yield every name that a module gives to something."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif by_import and isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+
+
+def _foreign_imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield each name that an import from elsewhere binds, with the path that it stands for."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                root = alias.name.partition(".")[0]
+                if root != "holdfast":
+                    yield alias.asname or root, alias.name if alias.asname else root
+        elif isinstance(node, ast.ImportFrom) and not _is_ours(node):
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+
+
+def _is_ours(node: ast.ImportFrom) -> bool:
+    return node.level > 0 or (node.module or "").partition(".")[0] == "holdfast"
+
+
+def _chain(node: ast.expr) -> Iterator[str]:
+    """Yield the names of `a.b.c`, or nothing where it does not begin with a name."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        yield from (node.id, *reversed(names))
+
+
+def _modules_of_holdfast(tokens: Sequence[Token]) -> Iterator[int]:
+    """Yield the tokens that name a module of Holdfast, in an import or by a dotted path."""
+    for index, token in enumerate(tokens):
+        if token.text == "from":
+            yield from _imported(tokens, index)
+        elif token.text == "holdfast" and (not index or tokens[index - 1].text != "."):
+            yield from _dotted(tokens, index)
+
+
+def _imported(tokens: Sequence[Token], start: int) -> Iterator[int]:
+    """Yield the names between `from` and the end of an import from Holdfast, but no alias."""
+    index = start + 1
+    while index < len(tokens) and (
+        tokens[index].kind == tokenize.NAME or set(tokens[index].text) == {"."}
+    ):
+        if tokens[index].text == "import":
+            break
+        index += 1
+    else:
+        return  # `raise … from …` and `yield from …`
+    if tokens[start + 1].text != "holdfast" and tokens[start + 1].text[0] != ".":
+        return
+    yield from range(start + 1, index)
+    index += 1
+    if index < len(tokens) and tokens[index].text == "(":
+        index += 1
+    while index < len(tokens) and tokens[index].kind in {tokenize.NAME, tokenize.COMMENT}:
+        if tokens[index].kind == tokenize.COMMENT:
+            index += 1
+            continue
+        yield index
+        if index + 1 < len(tokens) and tokens[index + 1].text == "as":
+            index += 2
+        if index + 1 >= len(tokens) or tokens[index + 1].text != ",":
+            return
+        index += 2
+
+
+def _dotted(tokens: Sequence[Token], start: int) -> Iterator[int]:
+    """Yield the names of a dotted path."""
+    yield start
+    index = start + 1
+    while index + 1 < len(tokens) and tokens[index].text == ".":
+        yield index + 1
+        index += 2
