@@ -53,7 +53,7 @@ check: $(STAMP) ## Format, lint, types, generated files, import direction, docs
 	$(RUN) tools/generate_docs.py --check
 	$(RUN) -m mypy
 	$(RUN) -m pyright tests/typing/api_types.py
-	$(RUN) -m pytest -q tests/test_architecture.py $(wildcard tests/docs)
+	$(RUN) -m pytest -q tests/architecture $(wildcard tests/docs)
 
 # Once all is set up, nothing more; else only what the command line needs, which is a matter of
 # seconds where the tools of the tests take half a minute.

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 __all__ = [
+    "FLAVOUR",
+    "OTHER_CLIENT",
+    "OTHER_FLAVOUR",
+    "OWNER",
     "Block",
     "Context",
     "Event",

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from holdfast.runtime.clock import Clock
 
+__all__ = ["Link", "Wire", "kind_of_connection"]
+
 
 SILENCE = 0.2
 """A link that was silent for less is not taken for cut: no packet that got lost is sent again

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from holdfast.runtime.clock import Clock
 
+__all__ = ["Link", "Wire", "kind_of_connection"]
+
 FRESH = 0.05
 """A connection that was used so lately is not looked at before it is used again."""
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from holdfast.backends.sqlite.doorbell import Doorbell
     from holdfast.runtime.clock import Clock
 
+__all__ = ["Subscription"]
+
 
 class Subscription:
     """Tells which claims were rung for."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
     from holdfast.runtime.threads import Event
 
+__all__ = ["Subscription"]
+
 
 class Listener:
     """One thread that waits for one event."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from holdfast.backends.zookeeper.answers import Answer
     from holdfast.runtime.clock import Clock
 
+__all__ = ["Wire"]
+
 
 class Flight:
     """Requests that went out together; told once, when the last answer is in."""

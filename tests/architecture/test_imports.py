@@ -1,4 +1,4 @@
-"""Imports point one way, and `import holdfast` costs nothing but the standard library."""
+"""Imports point one way, and a store knows no other; `import holdfast` costs nothing foreign."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import ast
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "src" / "holdfast"
+PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
 
 # A layer imports itself and the rows before its own; those of one row do not know each other.
 ROWS = (
@@ -35,7 +35,19 @@ ROW = {layer: number for number, row in enumerate(ROWS) for layer in row}
 # So these look up when they are called, and no earlier.
 LAZY = {("_async/locks.py", "urls"), ("_sync/locks.py", "urls")}
 
-FLAVOURS = {"_async": "_sync", "_sync": "_async"}
+# The generated trees, and the hand-written pairs below them.
+FLAVOURS = ({"_async", "aio"}, {"_sync", "threads"})
+
+# What a store is written on. It stands in the shell's folders, and knows nothing of the shell.
+PORT = {"backend", "wakeups", "single_flight"}
+
+# Stores do not know each other, so that each can be read, changed and taken away alone.
+KNOWS = {
+    "redlock": {"redis"},  # it asks several of them
+    "sqlite": {"sql"},
+    "postgresql": {"sql"},
+    "mysql": {"sql"},
+}
 
 # core decides by values alone. What it needs of these is handed to it.
 FORBIDDEN_IN_CORE = {"asyncio", "os", "random", "secrets", "socket", "threading", "time"}
@@ -67,17 +79,47 @@ def objection(path: Path, found: Import) -> str | None:
     if root != "holdfast":
         is_forbidden = layer == "core" and root in FORBIDDEN_IN_CORE
         return "core decides, and never acts" if is_forbidden else None
+    if flavours_of(path.with_suffix("").parts) ^ flavours_of(rest) == {0, 1}:
+        return "the flavours never import each other"
     target = rest[0] if rest else "holdfast"
+    if (path.as_posix(), target) in LAZY:
+        return None if found.is_lazy else f"{target} only inside a function"
+    return objection_to_layer(layer, target) or objection_to_room(path, rest)
+
+
+def objection_to_layer(layer: str, target: str) -> str | None:
+    """Say why one layer must not import the other."""
     for name in (layer, target):
         if name not in ROW:
             return f"{name} has no layer"
-    if FLAVOURS.keys() & set(path.parts) & {FLAVOURS.get(part) for part in rest}:
-        return "the flavours never import each other"
-    if (path.as_posix(), target) in LAZY:
-        return None if found.is_lazy else f"{target} only inside a function"
     if target != layer and ROW[target] >= ROW[layer]:
         return f"{layer} stands before {target}, or beside it"
     return None
+
+
+def objection_to_room(path: Path, rest: Sequence[str]) -> str | None:
+    """Say why a file of a store, or of the port, must not import that module."""
+    in_shell = rest[:1] in (["_async"], ["_sync"])
+    if in_shell and knows_only_the_port(path) and PORT.isdisjoint(rest[1:2]):
+        return "a store knows the port, never the client"
+    if path.parts[0] != "backends" or rest[:1] != ["backends"]:
+        return None
+    store = path.parts[1] if len(path.parts) > 2 else ""
+    other = rest[1] if len(rest) > 1 else store
+    if other == store or other in KNOWS.get(store, ()):
+        return None
+    return f"{store or 'the room of all stores'} does not know {other}"
+
+
+def flavours_of(parts: Sequence[str]) -> set[int]:
+    """Return the flavour that the path of a file or a module names, if it names one."""
+    return {number for number, names in enumerate(FLAVOURS) if not names.isdisjoint(parts)}
+
+
+def knows_only_the_port(path: Path) -> bool:
+    """Say whether this is a file of a store, or of the port itself."""
+    first, second = path.parts[0], path.parts[-1].removesuffix(".py")
+    return first == "backends" or (first in {"_async", "_sync"} and second in PORT)
 
 
 def layer_of(path: Path) -> str:
@@ -146,9 +188,20 @@ def test_importing_holdfast_needs_the_standard_library_alone() -> None:
 @pytest.fixture
 def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
     """Give what the checker says of one file in a small package that is fine without it."""
-    for name in ("__init__", "errors", "urls", "core/admission", "_async/locks", "_sync/lock"):
+    for name in (
+        "__init__",
+        "errors",
+        "urls",
+        "core/admission",
+        "_async/backend",
+        "_async/locks",
+        "_sync/lock",
+        "backends/redis/_async/backend",
+        "backends/redis/connection/threads",
+        "backends/sql/rows",
+    ):
         path = tmp_path / f"{name}.py"
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text("import json\n")
     assert violations(tmp_path) == []
 
@@ -206,6 +259,69 @@ def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
             "fencing stands before testing, or beside it",
         ),
         ("helpers.py", "import holdfast.errors", "helpers has no layer"),
+        (
+            "backends/redis/_async/inbox.py",
+            "from holdfast._async.locks import AsyncLocks",
+            "a store knows the port, never the client",
+        ),
+        (
+            "backends/redis/_sync/inbox.py",
+            "if TYPE_CHECKING:\n    from holdfast._sync import lock",
+            "a store knows the port, never the client",
+        ),
+        (
+            "backends/redis/addresses.py",
+            "import holdfast._async",
+            "a store knows the port, never the client",
+        ),
+        (
+            "_async/wakeups.py",
+            "from holdfast._async.locks import AsyncLocks",
+            "a store knows the port, never the client",
+        ),
+        (
+            "_async/lock.py",
+            "import holdfast.backends",
+            "_async stands before backends, or beside it",
+        ),
+        (
+            "backends/sqlite/rows.py",
+            "from holdfast.backends.redis._async import backend",
+            "sqlite does not know redis",
+        ),
+        ("backends/sqlite/rows.py", "from ..redis import resp", "sqlite does not know redis"),
+        (
+            "backends/redis/lines.py",
+            "import holdfast.backends.redlock.quorum",
+            "redis does not know redlock",
+        ),
+        ("backends/redis/lines.py", "from holdfast.backends import sql", "redis does not know sql"),
+        ("backends/sql/rows.py", "import holdfast.backends.mysql", "sql does not know mysql"),
+        (
+            "backends/__init__.py",
+            "import holdfast.backends.redis",
+            "the room of all stores does not know redis",
+        ),
+        (
+            "backends/redis/_sync/backend.py",
+            "from holdfast.backends.redis._async import backend",
+            "the flavours never import each other",
+        ),
+        (
+            "backends/redis/_async/inbox.py",
+            "from holdfast.backends.redis.connection import threads",
+            "the flavours never import each other",
+        ),
+        (
+            "backends/redis/connection/aio.py",
+            "from holdfast.backends.redis.connection.threads import Wire",
+            "the flavours never import each other",
+        ),
+        (
+            "runtime/threads.py",
+            "from holdfast.runtime.aio import Event",
+            "the flavours never import each other",
+        ),
         ("urls.py", "import holdfast.helpers", "helpers has no layer"),
     ],
 )
@@ -229,6 +345,19 @@ def test_the_checker_catches_a_wrong_import(
         ("__init__.py", "from holdfast._async.locks import x\nfrom holdfast.urls import y"),
         ("testing/_sync/x.py", "from holdfast._sync.lock import x\nfrom holdfast import Lock"),
         ("cli/demo.py", "import holdfast.testing\nimport holdfast.urls"),
+        (
+            "backends/redis/_async/inbox.py",
+            "from holdfast._async.backend import x\nfrom holdfast._async import backend",
+        ),
+        (
+            "backends/redis/_async/inbox.py",
+            "from holdfast.backends.redis import resp\nfrom . import backend",
+        ),
+        ("backends/redlock/quorum.py", "from holdfast.backends.redis._async import backend"),
+        ("backends/sqlite/rows.py", "from holdfast.backends.sql import rows"),
+        ("backends/mysql/_sync/backend.py", "from holdfast.backends.sql.rows import x"),
+        ("_async/wakeups.py", "from holdfast._async.backend import x"),
+        ("urls.py", "import holdfast.backends.redis._async, holdfast.backends.redis._sync"),
         ("__main__.py", "import holdfast.cli"),
     ],
 )

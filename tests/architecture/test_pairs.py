@@ -1,0 +1,247 @@
+"""A hand-written pair offers the same names in both files; decision 0003 asks for it.
+
+What a pair offers is what its `__all__` names, or else every top-level name without an
+underscore; and of each class that it offers, the methods and attributes without one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
+
+# Where the two rightly differ: the room, the name (a class stands for all that is in it), why.
+DIFFERENCES = {
+    "runtime": {
+        "Event.nudge": "a thread may have to look around unset, to read for others; a loop reads",
+    },
+    "testing": {
+        "Running.cancel": "only a task can be cancelled from outside",
+    },
+    "backends/redis/connection": {
+        "Link": "one is driven by the loop, the other by the thread that asks; only what is "
+        "written for one flavour takes it in its hands",
+    },
+    "backends/redis/sentinel": {
+        "SentinelWire.subscribe": "in asyncio what it inherits will do: one link carries all",
+    },
+    "backends/redis/subscription": {
+        "Subscription.shut": "it has a connection of its own, which another thread may end",
+    },
+}
+
+
+def differences(package: Path, declared: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return what is wrong with the pairs below `package`."""
+    rooms = sorted(
+        {path.parent for name in ("aio", "threads") for path in package.rglob(f"{name}.py")}
+    )
+    return [
+        f"{room.relative_to(package).as_posix()}: {fault}"
+        for room in rooms
+        for fault in faults(room, declared.get(room.relative_to(package).as_posix(), {}))
+    ]
+
+
+def faults(room: Path, declared: Mapping[str, str]) -> Iterator[str]:
+    """Yield what one file of a pair offers and the other does not."""
+    files = [room / "aio.py", room / "threads.py"]
+    missing = [path.name for path in files if not path.exists()]
+    if missing:
+        yield f"{missing[0]} is missing"
+        return
+    offers = [set(offered(path)) for path in files]
+    known = {name for name in set.union(*offers) for one in declared if is_part(name, of=one)}
+    for path, here, there in zip(files, offers, reversed(offers), strict=True):
+        yield from (f"only {path.name} offers {name}" for name in sorted(here - there - known))
+    for one in declared:
+        if not any(is_part(name, of=one) for name in offers[0] ^ offers[1]):
+            yield f"{one} is declared to differ, and does not"
+
+
+def is_part(name: str, *, of: str) -> bool:
+    """Say whether the name is this one, or inside it."""
+    return name == of or name.startswith(f"{of}.")
+
+
+def offered(path: Path) -> Iterator[str]:
+    """Yield the public names of a module, and those of its classes behind a dot."""
+    body = ast.parse(path.read_text(encoding="utf-8"), filename=str(path)).body
+    defined = {name: node for node in body for name in names_of(node)}
+    exported = defined.get("__all__")
+    names = (
+        ast.literal_eval(exported.value)
+        if isinstance(exported, ast.Assign)
+        else [
+            name for name, node in defined.items() if is_public(name) and not is_type_variable(node)
+        ]
+    )
+    for name in names:
+        yield name
+        node = defined.get(name)
+        if isinstance(node, ast.ClassDef):
+            inner = {one for part in node.body for one in names_of(part) if is_public(one)}
+            yield from (f"{name}.{one}" for one in inner)
+
+
+def names_of(node: ast.stmt) -> list[str]:
+    """Return the names that a statement defines; an import defines none of its own."""
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return [one.id for one in targets if isinstance(one, ast.Name)]
+
+
+def is_public(name: str) -> bool:
+    """Say whether others may use it."""
+    return not name.startswith("_")
+
+
+def is_type_variable(node: ast.stmt) -> bool:
+    """Say whether it only stands for a type, which nobody imports."""
+    value = getattr(node, "value", None)
+    return isinstance(value, ast.Call) and ast.unparse(value.func) in {"TypeVar", "ParamSpec"}
+
+
+def strangers(package: Path) -> list[str]:
+    """Return what is used of a pair although its `__all__` does not name it.
+
+    Otherwise a name could be in use, and missing from one of the two, unseen.
+    """
+    return [
+        f"{path.relative_to(package).as_posix()} uses {name} of "
+        f"{pair.relative_to(package).as_posix()}, whose __all__ does not name it"
+        for path in sorted(package.rglob("*.py"))
+        for pair, name in uses(path, package)
+        if is_public(name) and name not in set(offered(pair))
+    ]
+
+
+def uses(path: Path, package: Path) -> Iterator[tuple[Path, str]]:
+    """Yield each name that a file takes of one half of a pair, with that half."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    modules: dict[str, Path] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("holdfast."):
+            continue
+        place = package.joinpath(*(node.module or "").split(".")[1:])
+        for alias in node.names:
+            if place.name in {"aio", "threads"}:
+                yield place.with_suffix(".py"), alias.name
+            elif alias.name in {"aio", "threads"}:
+                modules[alias.asname or alias.name] = place / f"{alias.name}.py"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in modules:
+            yield modules[ast.unparse(node.value)], node.attr
+
+
+def test_hand_written_pairs_offer_the_same_names() -> None:
+    assert (PACKAGE / "runtime" / "aio.py").exists()
+    assert differences(PACKAGE, DIFFERENCES) == []
+
+
+def test_only_what_a_pair_offers_is_used() -> None:
+    assert strangers(PACKAGE) == []
+
+
+def test_every_declared_difference_is_of_a_pair_that_exists() -> None:
+    assert [room for room in DIFFERENCES if not (PACKAGE / room / "aio.py").exists()] == []
+
+
+# The checker itself.
+
+FINE = """
+import json
+from typing import TypeVar
+T = TypeVar("T")
+FLAVOUR: str = "x"
+_private = 1
+def wait(): ...
+class Wire:
+    is_open = True
+    def __init__(self): ...
+    def send(self): ...
+    def _pass_on(self): ...
+"""
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Callable[..., list[str]]:
+    """Give what the checker says of a pair whose asyncio half is as it should be."""
+    room = tmp_path / "runtime"
+    room.mkdir()
+    (room / "aio.py").write_text(FINE)
+
+    def check(threads: str | None, **declared: str) -> list[str]:
+        if threads is not None:
+            (room / "threads.py").write_text(threads)
+        return differences(tmp_path, {"runtime": declared})
+
+    return check
+
+
+def test_the_checker_lets_a_right_pair_pass(pair: Callable[..., list[str]]) -> None:
+    other = FINE.replace("import json", "import time").replace("T = TypeVar", "F = TypeVar")
+
+    assert pair(other.replace("_private", "_own").replace("_pass_on", "_keep")) == []
+    assert pair(f"{FINE}\nhelper = 1\n__all__ = ['FLAVOUR', 'Wire', 'wait']") == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaints"),
+    [
+        ("def wait(): ...", "", ["only aio.py offers wait"]),
+        ("def wait(): ...", "def _wait(): ...", ["only aio.py offers wait"]),
+        (
+            "FLAVOUR: str",
+            "FLAVOR: str",
+            ["only aio.py offers FLAVOUR", "only threads.py offers FLAVOR"],
+        ),
+        ("    def send(self): ...", "", ["only aio.py offers Wire.send"]),
+        ("is_open = True", "is_open = is_shut = True", ["only threads.py offers Wire.is_shut"]),
+        ("import json", "__all__ = ['FLAVOUR', 'Wire']", ["only aio.py offers wait"]),
+        (
+            "import json",
+            "from x import spawn\n__all__ = ['FLAVOUR', 'Wire', 'spawn', 'wait']",
+            ["only threads.py offers spawn"],
+        ),
+    ],
+)
+def test_the_checker_catches_a_pair_that_has_drifted(
+    old: str, new: str, complaints: list[str], pair: Callable[..., list[str]]
+) -> None:
+    assert pair(FINE.replace(old, new)) == [f"runtime: {one}" for one in complaints]
+
+
+def test_the_checker_knows_what_is_declared_and_no_more(pair: Callable[..., list[str]]) -> None:
+    drifted = FINE.replace("def send", "def receive").replace("def wait", "def sleep")
+
+    assert pair(drifted, Wire="why", sleep="why") == ["runtime: only aio.py offers wait"]
+    assert pair(FINE, Wire="why") == ["runtime: Wire is declared to differ, and does not"]
+
+
+def test_the_checker_catches_half_a_pair(pair: Callable[..., list[str]]) -> None:
+    assert pair(None) == ["runtime: threads.py is missing"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("from holdfast.runtime.aio import Pending", "Pending"),
+        ("from holdfast.runtime import aio as runtime\nruntime.Pending()", "Pending"),
+        ("from holdfast.runtime.aio import Wire", None),
+        ("from holdfast.runtime import aio\naio.Wire(aio.wait)", None),
+    ],
+)
+def test_the_checker_catches_the_use_of_what_is_not_offered(
+    text: str, name: str | None, tmp_path: Path, pair: Callable[..., list[str]]
+) -> None:
+    (tmp_path / "runtime/aio.py").write_text(f"{FINE}\nPending = 1\n__all__ = ['Wire', 'wait']")
+    (tmp_path / "lock.py").write_text(text)
+
+    complaint = f"lock.py uses {name} of runtime/aio.py, whose __all__ does not name it"
+    assert strangers(tmp_path) == ([complaint] if name else [])
