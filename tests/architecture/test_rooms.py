@@ -1,0 +1,187 @@
+"""ARCHITECTURE.md is true: each room that it names exists, and each that exists has its row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+HEADING = re.compile(r"^## The rooms of `(?P<base>[\w/]+)/`.*$", re.MULTILINE)
+TABLES = ("src/holdfast", "src/holdfast/backends", "tests")
+STORES = "src/holdfast/backends"
+CHANGES = "## Where to make which change"
+
+QUOTED = re.compile(r"`([^`\s]+)`")
+
+# What is not a room: it belongs to the folder that it stands in.
+PARTS = {"__init__.py", "conftest.py"}
+
+
+def faults(page: str, root: Path) -> list[str]:
+    """Return what the page says of a tree and is not so."""
+    return [
+        *wrong_tables(page, root),
+        *missing_files(page, root),
+        *stores_without_a_way(page, root),
+    ]
+
+
+def wrong_tables(page: str, root: Path) -> Iterator[str]:
+    """Yield the rooms without a row, and the rows without a room."""
+    headings = {found["base"]: found.end() for found in HEADING.finditer(page)}
+    for base in TABLES:
+        if base not in headings:
+            yield f"there is no table of the rooms of {base}/"
+            continue
+        named = {name.rstrip("/") for name in first_cells(page[headings[base] :])}
+        there = set(rooms(root / base))
+        yield from (f"{base}/{name} has no row" for name in sorted(there - named))
+        for name in sorted(named - there):
+            if not (root / base / name).exists():
+                yield f"{base}/{name} has a row and does not exist"
+
+
+def first_cells(text: str) -> Iterator[str]:
+    """Yield what is quoted in the first column of the first table of a text."""
+    table = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    for line in table[0].splitlines() if table else ():
+        yield from QUOTED.findall(line.split("|")[1])
+
+
+def rooms(folder: Path) -> Iterator[str]:
+    """Yield the modules and the folders of a folder."""
+    for path in folder.iterdir():
+        if path.name not in PARTS and (path.suffix == ".py" or has_files(path)):
+            yield path.name
+
+
+def has_files(path: Path) -> bool:
+    """Say whether this is a folder with something of ours in it, and not what Python left."""
+    return path.is_dir() and any(
+        one.is_file() and "__pycache__" not in one.relative_to(path.parent).parts
+        for one in path.rglob("*")
+    )
+
+
+def missing_files(page: str, root: Path) -> Iterator[str]:
+    """Yield every path that the page names and that is not there."""
+    for name in sorted(set(QUOTED.findall(page))):
+        is_path = "/" in name and "://" not in name
+        # What every store has, whatever it is called.
+        pattern = name.rstrip("/").replace("<store>", "*")
+        bases = [root / base for base in ("", *TABLES)]
+        if is_path and not any(any(base.glob(pattern)) for base in bases):
+            yield f"{name} is named and does not exist"
+
+
+def stores_without_a_way(page: str, root: Path) -> Iterator[str]:
+    """Yield the stores of which the page does not say where to change what."""
+    _, _, changes = page.partition(CHANGES)
+    changes = changes.partition("\n## ")[0]
+    for store in sorted(rooms(root / STORES)):
+        if f"`backends/{store}/" not in changes:
+            yield f"where to change what of {store} is not said"
+
+
+def test_the_page_is_true() -> None:
+    assert faults((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), ROOT) == []
+
+
+# The checker itself.
+
+PAGE = """\
+## The rooms of `src/holdfast/`, top to bottom
+
+| room | what is in it |
+|---|---|
+| `model.py`, `core/` | what `core/` decides |
+| `backends/` | the stores |
+| `__init__.py` | the public names |
+
+## The rooms of `src/holdfast/backends/`
+
+| room | its store |
+|---|---|
+| `redis/` | Redis |
+
+## Where to make which change
+
+| you want to | go to |
+|---|---|
+| change a script | `backends/redis/` |
+| change what every store has | `backends/<store>/requests.py`, and `make generate` |
+
+## The rooms of `tests/`
+
+| room | what it proves |
+|---|---|
+| `core/` | the decisions of `core/door.py` about `redis://host` |
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Give a tree of which the page above is true."""
+    for name in (
+        "src/holdfast/__init__.py",
+        "src/holdfast/model.py",
+        "src/holdfast/core/door.py",
+        "src/holdfast/backends/__init__.py",
+        "src/holdfast/backends/redis/requests.py",
+        "src/holdfast/backends/gone/__pycache__/backend.pyc",
+        "src/holdfast/__pycache__/old.pyc",
+        "src/holdfast/py.typed",
+        "tests/conftest.py",
+        "tests/core/test_door.py",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert faults(PAGE, tmp_path) == []
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "complaints"),
+    [
+        ("src/holdfast/errors.py", ["src/holdfast/errors.py has no row"]),
+        ("src/holdfast/runtime/aio.py", ["src/holdfast/runtime has no row"]),
+        (
+            "src/holdfast/backends/etcd/lines.py",
+            ["src/holdfast/backends/etcd has no row", "where to change what of etcd is not said"],
+        ),
+        ("tests/shell/test_lock.py", ["tests/shell has no row"]),
+    ],
+)
+def test_the_checker_catches_a_room_without_a_row(
+    name: str, complaints: list[str], tree: Path
+) -> None:
+    path = tree / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+
+    assert faults(PAGE, tree) == complaints
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("| `__init__.py` |", "| `wire.py` |", "src/holdfast/wire.py has a row and does not exist"),
+        ("`core/door.py`", "`core/gate.py`", "core/gate.py is named and does not exist"),
+        (
+            "<store>/requests",
+            "<store>/queries",
+            "backends/<store>/queries.py is named and does not exist",
+        ),
+        ("`backends/redis/`", "`core/`", "where to change what of redis is not said"),
+        ("rooms of `tests/`", "rooms of the tests", "there is no table of the rooms of tests/"),
+    ],
+)
+def test_the_checker_catches_a_page_that_is_not_true(
+    old: str, new: str, complaint: str, tree: Path
+) -> None:
+    assert faults(PAGE.replace(old, new), tree) == [complaint]
