@@ -6,11 +6,13 @@
 
 They stand between `<!-- generated: NAME -->` and `<!-- end -->`. A backend enters the tables
 when its page docs/backends/NAME.md is written: what cannot be read about is not offered.
+The rooms of the backends are told by their own first lines.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import io
 import os
 import pty
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 PAGES = (
+    "ARCHITECTURE.md",
     "README.md",
     "docs/README.md",
     "docs/reference/capabilities.md",
@@ -131,6 +134,16 @@ def capabilities_table() -> Iterator[str]:
         )
 
 
+def rooms_table() -> Iterator[str]:
+    """For the map of the code: every room below backends, those without a URL too."""
+    yield "| room | what is in it |"
+    yield "|---|---|"
+    for path in sorted((ROOT / "src" / "holdfast" / "backends").glob("*/__init__.py")):
+        # Read and not imported: the driver of a store may be missing here.
+        said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        yield row(f"`{path.parent.name}/`", said.partition("\n")[0].rstrip("."))
+
+
 def errors_tree() -> Iterator[str]:
     """The tree as it is drawn on top of errors.py."""
     drawn = re.search(r"^    LockError.*?(?=\n\n)", errors.__doc__ or "", re.DOTALL | re.MULTILINE)
@@ -157,6 +170,7 @@ SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "backends": backends_table,
     "backend-pages": backend_pages,
     "capabilities": capabilities_table,
+    "rooms": rooms_table,
     "errors-tree": errors_tree,
     "errors": errors_table,
 }

@@ -1,1 +1,1 @@
-"""`memory://`: doors in a dict; the reference, and what applications test with."""
+"""Memory of one process: doors in a dict; the reference, and what applications test with."""

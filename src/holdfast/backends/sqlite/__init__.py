@@ -1,1 +1,1 @@
-"""`sqlite://`: the embedded default. Blocking code that serves both flavours, on a worker."""
+"""SQLite: the embedded default; rows in a file, and blocking code on a worker for both flavours."""
