@@ -135,8 +135,9 @@ class Names:
         for part in path:
             is_asyncio = part in FOREIGN_ASYNCIO or _IS_ASYNC.match(part)
             if is_asyncio and part not in self._pairs:
+                what = part if part == path[0] else f"{part} of {path[0]}"
                 raise Unconvertible(
-                    f"uses {part} of {path[0]}, which has no sync twin: reach it through a "
+                    f"uses {what}, which has no sync twin: reach it through a "
                     "hand-written pair (aio.py and threads.py), or mark the line `# async only`"
                 )
 

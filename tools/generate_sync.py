@@ -75,7 +75,7 @@ def generate(root: Path, *, pairs: Mapping[str, str] = PAIRS, check: bool = Fals
     unreadable = False
     for source in sources:
         name = source.relative_to(root).as_posix()
-        output = _twin(source)
+        output = root / _twin(source.relative_to(root))
         try:
             outputs[output] = HEADER.format(source=name) + form.module(_read(source))
         except Unconvertible as error:

@@ -37,6 +37,7 @@ EARLY = (
     "tests/backends/redis/faults/",
     "tests/backends/redis/topologies/",
     "tests/cli/test_demo.py",
+    "tests/tools/test_new_store.py",
     "tests/docs/",
 )
 """In this order what takes longest; left to the end, it would run while all others are done."""

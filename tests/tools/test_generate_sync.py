@@ -531,7 +531,7 @@ def test_an_async_name_that_is_nobodys_is_refused(
         ("from grpc.aio import Channel\n", "aio of grpc"),
         ("import grpc\nx = grpc.aio.insecure_channel()\n", "aio of grpc"),
         ("import redis.asyncio as redis\n", "asyncio of redis"),
-        ("import asyncio\n", "asyncio of asyncio"),
+        ("import asyncio\n", "asyncio"),
         ("def f():\n    from psycopg._async import x\n", "_async of psycopg"),
     ],
 )
@@ -599,6 +599,15 @@ def test_every_folder_of_that_name_has_its_sync_twin_beside_it(
         "from holdfast.a.b._sync.deep.store import StoreBackend as Store"
         in (tmp_path / OUTPUT / "lock.py").read_text()
     )
+
+
+def test_a_folder_of_that_name_above_the_tree_is_nobodys_business(tmp_path: Path) -> None:
+    root = tmp_path / "_async"
+    (root / SOURCE).mkdir(parents=True)
+    (root / SOURCE / "lock.py").write_text("x = 1\n")
+
+    assert generate_sync.generate(root, pairs={}) == []
+    assert (root / OUTPUT / "lock.py").exists()
 
 
 def test_a_sync_folder_without_a_source_is_named_and_kept(

@@ -1,0 +1,212 @@
+"""A new store is one folder, one line in the table of URLs, one registration and one page.
+
+It is added to a copy of the tree by the steps of CONTRIBUTING. What it does is copied from the
+memory store, whose room is a store like any other.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COPIED = ("src", "tests", "tools", "docs", "bench", "examples", "pyproject.toml", "LICENSE", "*.md")
+
+# Each test starts programs, and these start others, on a machine that may be busy.
+pytestmark = pytest.mark.timeout(180)
+
+TABLES = {"ARCHITECTURE.md", "README.md", "docs/README.md", "docs/reference/capabilities.md"}
+"""The pages that list all stores, each in a part that is generated."""
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A tree to which a store was added, and which files that touched."""
+
+    root: Path
+    by_hand: dict[str, str]
+    generated: set[str]
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Grown:
+    """Give a copy of the tree with a store called stub."""
+    root = tmp_path_factory.mktemp("a tree")
+    copy_tree(root)
+    before = files(root)
+    add_folder(root)
+    add_line(root / "src/holdfast/urls.py")
+    add_registration(root)
+    add_page(root)
+    written = files(root)
+    run(root, "tools/generate_sync.py")
+    run(root, "tools/generate_docs.py")
+    return Grown(root, changed(before, written), set(changed(written, files(root))))
+
+
+# The steps of CONTRIBUTING.
+
+
+def add_folder(root: Path) -> None:
+    copy_renamed(root / "src/holdfast/backends", leaving_out="_sync")
+
+
+def add_line(urls: Path) -> None:
+    """Add the line; all that is known here of what it looks like."""
+    head = "ROOMS = (\n"
+    line = '    "stub",\n'
+    text = urls.read_text(encoding="utf-8")
+    assert head in text
+    urls.write_text(text.replace(head, head + line), encoding="utf-8")
+
+
+def add_registration(root: Path) -> None:
+    copy_renamed(root / "tests/backends", leaving_out="__pycache__")
+
+
+def add_page(root: Path) -> None:
+    page = "# `stub://`\n\n**What this does not promise.** Anything: it is a stub.\n"
+    (root / "docs/backends/stub.md").write_text(page, encoding="utf-8")
+
+
+def copy_renamed(rooms: Path, *, leaving_out: str) -> None:
+    """Make the room of the stub from that of the memory store."""
+    ignored = shutil.ignore_patterns("__pycache__", leaving_out)
+    shutil.copytree(rooms / "memory", rooms / "stub", ignore=ignored)
+    for path in (rooms / "stub").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace("memory", "stub").replace("Memory", "Stub"), encoding="utf-8")
+
+
+# The copy, and what happens to it.
+
+
+def copy_tree(root: Path) -> None:
+    for source in (path for pattern in COPIED for path in ROOT.glob(pattern)):
+        if source.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(source, root / source.name, ignore=ignored)
+        else:
+            shutil.copy(source, root)
+
+
+def files(root: Path) -> dict[str, str]:
+    return {
+        path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+        for path in root.rglob("*")
+        if path.suffix in {".py", ".md", ".toml", ".txt"}
+    }
+
+
+def changed(before: dict[str, str], after: dict[str, str]) -> dict[str, str]:
+    """Return what is new or different, with the lines that were added and those that went."""
+    return {
+        name: "".join(
+            line
+            for line in difflib.ndiff(before.get(name, "").splitlines(True), text.splitlines(True))
+            if line[0] in "+-"
+        )
+        for name, text in after.items()
+        if before.get(name) != text
+    }
+
+
+def run(root: Path, *command: str) -> str:
+    """Run Python in the copy, with the package of the copy."""
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_it_is_one_folder_one_line_one_registration_and_one_page(grown: Grown) -> None:
+    assert {room_of(name) for name in grown.by_hand} == {
+        "src/holdfast/backends/stub/",
+        "src/holdfast/urls.py",
+        "tests/backends/stub/",
+        "docs/backends/stub.md",
+    }
+    assert grown.by_hand["src/holdfast/urls.py"].count("\n") == 1
+    assert grown.by_hand["src/holdfast/urls.py"].startswith("+ ")
+
+
+def test_these_are_the_steps_of_contributing(grown: Grown) -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = guide.partition("## Adding a backend\n")[2].partition("\n## ")[0]
+    steps = re.findall(r"^\d\. [^`]*`([^`]+)`", section, re.MULTILINE)
+
+    assert {step.replace("NAME", "stub") for step in steps} == {
+        room_of(name) for name in grown.by_hand
+    }
+
+
+def room_of(name: str) -> str:
+    """Return the store's folder that a file is in, or else the file."""
+    return re.sub(r"(?<=/stub/).*", "", name)
+
+
+def test_all_the_rest_is_generated(grown: Grown) -> None:
+    sync = {name for name in grown.generated if "/stub/_sync/" in name}
+
+    assert sync
+    assert grown.generated - sync == TABLES
+
+
+def test_its_url_opens_it_in_both_flavours(grown: Grown) -> None:
+    program = """if True:
+        import asyncio
+        import holdfast
+
+        with holdfast.Locks("stub://shop") as ours, holdfast.Locks("stub://shop") as theirs:
+            with ours.lock("door") as lease:
+                assert theirs.lock("door").try_acquire() is None
+            print(lease.token)
+
+        async def main():
+            async with holdfast.AsyncLocks("stub://shop") as ours:
+                async with ours.lock("door") as lease:
+                    print(lease.token)
+
+        asyncio.run(main())
+    """
+
+    first, second = run(grown.root, "-c", program).split()
+
+    assert int(second) > int(first)
+
+
+def test_the_laws_hold_on_it(grown: Grown) -> None:
+    laws = "law_01 or law_03_tokens or law_04 or law_05"
+
+    told = run(grown.root, *pytest_of("tests/backends/stub"), "-k", laws)
+
+    assert "skipped" not in told
+    assert int(re.findall(r"(\d+) passed", told)[0]) >= 20
+
+
+def test_the_house_has_no_objection(grown: Grown) -> None:
+    by_hand = [name for name in grown.by_hand if name.endswith(".py")]
+
+    run(grown.root, "tools/generate_sync.py", "--check")
+    run(grown.root, "tools/generate_docs.py", "--check")
+    run(grown.root, "-m", "ruff", "check", "--no-cache", *by_hand)
+    pages = ("tests/docs/test_links.py", "tests/docs/test_generated.py")
+    run(grown.root, *pytest_of("tests/architecture", *pages), "-k", "not checker")
+
+
+def pytest_of(*names: str) -> tuple[str, ...]:
+    return ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *names)
