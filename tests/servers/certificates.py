@@ -19,13 +19,6 @@ class Certificates:
     certificate: str
     key: str
 
-    def server_options(self) -> tuple[str, ...]:
-        """Return what a server is told to speak TLS, and to ask for the client's certificate."""
-        return (
-            *("--tls-cert-file", self.certificate, "--tls-key-file", self.key),
-            *("--tls-ca-cert-file", self.authority, "--tls-replication", "yes"),
-        )
-
     def client_options(self) -> dict[str, str]:
         """Return what Holdfast and redis-py are told."""
         return {

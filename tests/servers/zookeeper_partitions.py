@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Self
 
+from eventually import eventually
 from servers.proxy import Connection, Direction, Proxy
-from servers.zookeeper import Ensemble, ZooKeeperServer, until
+from servers.zookeeper import Ensemble, ZooKeeperServer
 
 
 class Way(Proxy):
@@ -67,7 +68,7 @@ class Way(Proxy):
         """Be a way again; what was under way when it was cut is gone."""
         self.reset()
         self.let_through()
-        until(lambda: not self.connections, what="the old connections are gone")
+        eventually(lambda: not self.connections, what="the old connections are gone")
         self._is_refusing = False
 
     @property
@@ -129,7 +130,7 @@ class CuttableEnsemble(Ensemble):
             if way.is_cut:
                 way.mend()
         for member in cut:
-            until(lambda member=member: self._is_back(member), what="it is back")
+            eventually(lambda member=member: self._is_back(member), what="it is back")
         return super().heal()
 
     def _is_back(self, member: int) -> bool:

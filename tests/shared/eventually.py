@@ -9,9 +9,25 @@ PATIENCE = 20.0
 """What has not happened on this machine by then will not."""
 
 
-def eventually(has_happened: Callable[[], object], *, within: float = PATIENCE) -> None:
-    """Wait until something has happened; fail if it never does."""
+def eventually(
+    has_happened: Callable[[], object],
+    *,
+    within: float = PATIENCE,
+    what: str = "it has happened",
+    despite: tuple[type[Exception], ...] = (),
+) -> None:
+    """Wait until something has happened; fail if it never does.
+
+    `what` is waited for, said for whoever reads of the failure. `despite` are the errors that
+    mean "not yet", as those of a server that is starting.
+    """
     deadline = time.monotonic() + within
-    while not has_happened():
-        assert time.monotonic() < deadline, f"has not happened in {within} s"
+    while True:
+        said = ""
+        try:
+            if has_happened():
+                return
+        except despite as error:
+            said = f" ({error})"
+        assert time.monotonic() < deadline, f"not in {within} s: {what}{said}"
         time.sleep(0.005)

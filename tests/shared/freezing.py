@@ -1,13 +1,60 @@
-"""Stopping a process, and knowing that it has stopped."""
+"""Stopping processes, and knowing that they have stopped."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from eventually import eventually
 
 
 def freeze(process: subprocess.Popen[bytes]) -> None:
     """Come back when all its threads stand still: the signal alone lets some finish a request."""
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+
+def freeze_family(process: subprocess.Popen[bytes]) -> None:
+    """Freeze a process and all that descend from it: some servers have one for each client."""
+    freeze(process)
+    # The parent first: it has no more of them from now on. A child may still have had some.
+    frozen = {process.pid}
+    while born := set(family(process.pid)) - frozen:
+        signal_all(born, signal.SIGSTOP)
+        eventually(lambda born=born: all(map(_stands_still, born)), what="its children stand still")
+        frozen |= born
+
+
+def thaw_family(process: subprocess.Popen[bytes]) -> None:
+    """Let all of them run again."""
+    signal_all(family(process.pid), signal.SIGCONT)
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and all that descend from it, whatever session they are in."""
+    found = [pid]
+    for one in found:
+        with suppress(OSError):  # gone meanwhile
+            for task in Path(f"/proc/{one}/task").iterdir():
+                found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def signal_all(pids: list[int] | set[int], number: signal.Signals) -> None:
+    """Send it to each that is still there."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _stands_still(pid: int) -> bool:
+    """Whether no thread of it runs; so too if it has gone."""
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+            if state not in "TtZX":
+                return False
+    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backends.redis.contract.on_redis import AsyncContractOnRedis, ContractOnRedis
-from servers.redis_topologies import shared_cluster
+from servers.redis_cluster import shared_cluster
 
 
 class TestAsync(AsyncContractOnRedis):

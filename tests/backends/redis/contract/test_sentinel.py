@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backends.redis.contract.on_redis import AsyncContractOnRedis, ContractOnRedis
-from servers.redis_topologies import shared_sentinels
+from servers.redis_sentinels import shared_sentinels
 
 
 class TestAsync(AsyncContractOnRedis):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from servers.redis import ValkeyServer
-from servers.redis_topologies import calls, shared_cluster, slot_of
+from servers.redis_cluster import shared_cluster, slot_of
 
 from holdfast import ConfigurationError
 from holdfast.backends.redis import permissions
@@ -60,11 +60,11 @@ def test_everything_works_on_a_cluster(flavour, clerk, cluster, eventually):
 
     lock = locks.lock(name)
     lease = lock.acquire()
-    asked = calls(target, "asking")
+    asked = target.calls("asking")
     with cluster.moving(slot_of(name, namespace=NAMESPACE), source, target) as move:
         move()
         fresh = flavour.start(other.lock(name).acquire, timeout=10)
-        eventually(lambda: calls(target, "asking") > asked)
+        eventually(lambda: target.calls("asking") > asked)
     eventually(lambda: locks.inspect(name).line)
     lease.renew()
     lease.release()

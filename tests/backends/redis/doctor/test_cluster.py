@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from servers.redis_topologies import shared_cluster
+from servers.redis_cluster import shared_cluster
 
 from holdfast import Finding
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from servers.redis import shared_server
-from servers.redis_topologies import SERVICE, Sentinels, shared_sentinels
+from servers.redis_sentinels import SERVICE, Sentinels, shared_sentinels
 
 from holdfast import Finding
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from servers.redis_topologies import calls
 
 from holdfast import LeaseLost, LockError, OutcomeUnknown, StaleToken
 
@@ -93,9 +92,9 @@ def test_closing_waits_once_for_a_frozen_server(flavour, server, eventually):
     locks, other = flavour.locks(server.url, request_timeout=1.5), flavour.locks(server.url)
     other.lock("door").acquire()
     mine = locks.lock("mine").acquire()
-    asked = calls(server)
+    asked = server.calls()
     waiter = flavour.start(locks.lock("door").acquire, timeout=20)
-    eventually(lambda: calls(server) == asked + 2)  # again when it listens; now it waits
+    eventually(lambda: server.calls() == asked + 2)  # again when it listens; now it waits
 
     server.pause()
     asked_at = flavour.clock.now()

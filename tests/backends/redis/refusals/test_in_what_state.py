@@ -8,7 +8,7 @@ import pytest
 import redis
 from eventually import eventually
 from servers.redis import ClusterNode, RedisServer, shared_server
-from servers.redis_topologies import shared_sentinels
+from servers.redis_sentinels import shared_sentinels
 
 from holdfast import BackendUnavailable, ConfigurationError
 from holdfast.backends.redis.refusals import refused

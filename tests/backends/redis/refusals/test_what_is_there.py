@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from servers.certificates import certificates
-from servers.redis import RedisServer, free_ports, shared_server
+from servers.redis import RedisServer, shared_server
+from servers.starting import free_ports
 
 from holdfast import BackendUnavailable, ConfigurationError
 

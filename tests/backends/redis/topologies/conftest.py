@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from servers.redis import RedisServer
+from servers.redis_cluster import ClusterServers, shared_cluster
 from servers.redis_divided_cluster import DividedCluster, shared_divided_cluster
-from servers.redis_topologies import ClusterServers, Sentinels, shared_cluster, shared_sentinels
+from servers.redis_sentinels import Sentinels, shared_sentinels
 
 from holdfast import AsyncLocks, LockError, Locks
 from holdfast.model import Event, Renewed

@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 
 import pytest
-from servers.redis import ClusterNode
-from servers.redis_topologies import slot_of, until
+from servers.redis import ClusterNode, until
+from servers.redis_cluster import slot_of
 
 from holdfast import LockError
 from holdfast.model import Renewal

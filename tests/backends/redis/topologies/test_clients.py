@@ -15,7 +15,8 @@ import redis.sentinel
 import valkey
 import valkey.asyncio
 from servers.redis import RedisServer, shared_server, shared_tls_server
-from servers.redis_topologies import SERVICE, shared_closed_sentinels, shared_tls_cluster
+from servers.redis_cluster import shared_tls_cluster
+from servers.redis_sentinels import SERVICE, shared_closed_sentinels
 
 from holdfast import AsyncLocks, ConfigurationError, Locks
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from servers.redis_topologies import slot_of, until
+from servers.redis import until
+from servers.redis_cluster import slot_of
 
 from holdfast import BackendUnavailable, ConfigurationError, LeaseLost, Locks
 from holdfast.backends.redis._sync.backend import RedisBackend

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from servers.redis_topologies import until
+from servers.redis import until
 
 from holdfast import BackendUnavailable, ConfigurationError, LeaseLost, Locks
 

@@ -14,7 +14,8 @@ import redis.asyncio.sentinel
 import redis.cluster
 import redis.sentinel
 from servers.proxy import Proxy
-from servers.redis_topologies import SERVICE, until
+from servers.redis import until
+from servers.redis_sentinels import SERVICE
 
 from holdfast import AsyncLocks, Locks
 

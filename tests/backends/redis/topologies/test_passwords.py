@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from servers.redis import RedisServer
-from servers.redis_topologies import Sentinels, until
+from servers.redis import RedisServer, until
+from servers.redis_sentinels import Sentinels
 
 from holdfast import ConfigurationError
 from holdfast.backends.redis import permissions

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from servers.redis import free_ports
-from servers.redis_topologies import SERVICE, Sentinels, calls, until
+from servers.redis import until
+from servers.redis_sentinels import SERVICE, Sentinels
+from servers.starting import free_ports
 
 from holdfast import BackendUnavailable, ConfigurationError, LeaseLost, Locks
 from holdfast.backends.redis.sentinel import aio, threads
@@ -94,7 +95,7 @@ def test_a_replaced_master_that_goes_on_answering_is_left(stubborn_sentinels, dr
     sentinels.fail_over()
     new = sentinels.until_failed_over(old)
     until(lambda: all(one.is_at(new) for one in holders), what="holders at the new master")
-    asked = calls(old)
+    asked = old.calls()
     with old.client() as client:
         assert client.role()[0] == b"master"
     until(lambda: time.monotonic() > is_old, what="the idle have to look again")
@@ -105,7 +106,7 @@ def test_a_replaced_master_that_goes_on_answering_is_left(stubborn_sentinels, dr
     with new.client() as client:
         for lease in successors:
             assert client.exists(f"{idle[0].namespace}:{{{lease.name}}}:door")
-    assert calls(old) == asked
+    assert old.calls() == asked
 
 
 def test_a_master_that_was_away_while_it_was_replaced_is_left_when_it_is_back(

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from servers.certificates import certificates
-from servers.redis import RedisServer, shared_tls_server
-from servers.redis_topologies import Sentinels, shared_closed_sentinels, shared_tls_cluster, until
+from servers.redis import RedisServer, shared_tls_server, until
+from servers.redis_cluster import shared_tls_cluster
+from servers.redis_sentinels import Sentinels, shared_closed_sentinels
 
 from holdfast import BackendUnavailable, ConfigurationError
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from eventually import eventually
 from kazoo.security import make_digest_acl
+from servers.starting import free_ports
 from servers.zookeeper import (
     Ensemble,
     ZooKeeperServer,
-    free_ports,
     shared_ensemble,
     shared_server,
-    until,
 )
 
 from holdfast import BackendUnavailable
@@ -144,7 +144,7 @@ def test_requests_that_pile_up(flavour, ensemble, namespace):
             for number in range(300):
                 client.create_async(f"/{namespace}-{number}")
             piled = "zk_outstanding_requests"
-            until(lambda: leader.figures().get(piled, 0) >= 300, what="they pile up")
+            eventually(lambda: leader.figures().get(piled, 0) >= 300, what="they pile up")
 
             found = [one for one in locks.diagnose() if one.subject == "outstanding requests"]
         finally:

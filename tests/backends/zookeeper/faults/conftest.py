@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from both_flavours import FLAVOURS, Flavour, number_waiting
+from eventually import eventually
 from puppets import CLIENT, Stage
-from servers.zookeeper import Ensemble, ZooKeeperServer, shared_ensemble, shared_server, until
+from servers.zookeeper import Ensemble, ZooKeeperServer, shared_ensemble, shared_server
 from servers.zookeeper_proxy import ZooKeeperProxy
 
 from holdfast import StaleToken
@@ -46,7 +47,7 @@ class Diary:
 
     def time_of(self, kind: str) -> float:
         """Return when such a thing was first told; hooks are called after the lease is told."""
-        until(lambda: kind in self.kinds(), what=kind)
+        eventually(lambda: kind in self.kinds(), what=kind)
         return next(at for at, one, _ in self.entries if one == kind)
 
     def count(self, kind: str) -> int:
@@ -55,7 +56,7 @@ class Diary:
     def until_renewed(self, times: int = 1) -> None:
         """Wait until so many renewals more have been answered."""
         before = self.count("Renewed")
-        until(lambda: self.count("Renewed") >= before + times, what="it is renewed")
+        eventually(lambda: self.count("Renewed") >= before + times, what="it is renewed")
 
 
 class Scene:
@@ -79,8 +80,8 @@ class Scene:
         """
         self.start_waiting(url, **options)
         watcher = self.flavour.locks(url)
-        until(lambda: watcher.inspect(self.name).line, what="it waits")
-        until(lambda: number_waiting(self.waiting_client), what="it was told to wait")
+        eventually(lambda: watcher.inspect(self.name).line, what="it waits")
+        eventually(lambda: number_waiting(self.waiting_client), what="it was told to wait")
 
     def start_waiting(self, url: str, **options: Any) -> None:
         """Let another client want it."""
@@ -208,7 +209,9 @@ class NameNode:
 
     def until(self, tokens: list[int | None], waiting: int) -> None:
         """Wait until it is held by these, and so many wait."""
-        until(lambda: self.line() == (tokens, waiting), what=f"held by {tokens}, {waiting} wait")
+        eventually(
+            lambda: self.line() == (tokens, waiting), what=f"held by {tokens}, {waiting} wait"
+        )
 
     def elsewhere(self, **options: Any) -> Any:
         """Return the lock, as a client of its own sees it."""

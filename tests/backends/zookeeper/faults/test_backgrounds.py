@@ -6,10 +6,10 @@ import errno
 from typing import Any
 
 import pytest
+from eventually import eventually
 from kazoo.exceptions import AuthFailedError
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.security import OPEN_ACL_UNSAFE
-from servers.zookeeper import until
 
 from holdfast import BackendUnavailable
 from holdfast.backends.zookeeper import driver, requests
@@ -71,7 +71,7 @@ def test_credentials_that_cannot_be_had_just_now_cost_no_lease(
 
     stumbling = stumble(ConnectionHandler, "_authenticate_with_sasl", error, times=2)
     proxy.reset()
-    until(lambda: not stumbling.times, what="it has stumbled")
+    eventually(lambda: not stumbling.times, what="it has stumbled")
     diary.until_renewed(3)
 
     lease.check()
@@ -84,7 +84,7 @@ def test_a_request_that_cannot_be_sent_costs_no_lease(flavour, server, door, dia
     lease = locks.lock(door.name).acquire()
 
     stumbling = stumble(requests.Confirm, "serialize", ValueError("a defect"))
-    until(lambda: not stumbling.times, what="it has stumbled")
+    eventually(lambda: not stumbling.times, what="it has stumbled")
     diary.until_renewed(3)
 
     lease.check()
@@ -97,7 +97,7 @@ def test_a_heartbeat_that_fails_is_not_the_last_one(flavour, server, door, diary
     session = getattr(locks, "_inner", locks)._client.backend._reading.session
 
     stumbling = stumble(session, "_end_min_holds", ValueError("a defect"))
-    until(lambda: not stumbling.times, what="it has stumbled")
+    eventually(lambda: not stumbling.times, what="it has stumbled")
     diary.until_renewed(4)
 
     assert session._task.is_alive()
@@ -139,7 +139,7 @@ def test_a_background_that_was_cancelled_is_noticed_and_goes_on(flavour, server,
 
     if flavour.name == "async":
         flavour.call(before._task.cancel)
-        until(lambda: session._task is not before, what="it goes on")
+        eventually(lambda: session._task is not before, what="it goes on")
     diary.until_renewed(4)
 
     assert session._task.is_alive()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from servers.zookeeper import ZooKeeperServer, until
+from eventually import eventually
+from servers.zookeeper import ZooKeeperServer
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def test_the_node_of_a_name_that_nobody_uses_is_gone(flavour, tidy, name):
     locks.lock(name).acquire(timeout=5).release()
 
     with tidy.client() as client:
-        until(lambda: not client.exists(f"/holdfast/{name}"), what="the node is gone")
+        eventually(lambda: not client.exists(f"/holdfast/{name}"), what="the node is gone")
 
 
 def test_tokens_grow_though_the_node_was_deleted(flavour, tidy, name):
@@ -33,7 +34,7 @@ def test_tokens_grow_though_the_node_was_deleted(flavour, tidy, name):
             lease = locks.lock(name).acquire(timeout=5)
             tokens.append(lease.token)
             lease.release()
-            until(lambda: not client.exists(f"/holdfast/{name}"), what="the node is gone")
+            eventually(lambda: not client.exists(f"/holdfast/{name}"), what="the node is gone")
 
     assert tokens == sorted(set(tokens))
 
@@ -49,6 +50,6 @@ def test_a_node_deleted_while_we_come_is_made_again(flavour, tidy, name):
             tokens.append(lease.token)
             lease.release()
             if number % 10 == 0:
-                until(lambda: not client.exists(f"/holdfast/{name}"), what="the node is gone")
+                eventually(lambda: not client.exists(f"/holdfast/{name}"), what="the node is gone")
 
     assert tokens == sorted(set(tokens))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from servers.zookeeper import TICK, until
+from eventually import eventually
+from servers.zookeeper import TICK
 from servers.zookeeper_partitions import CuttableEnsemble
 
 from holdfast import LeaseLost
@@ -76,7 +77,7 @@ def test_a_follower_that_is_back_gives_a_lost_lease_no_second_life(scenes, ensem
         one.flavour.give_up_after(2.0)
         again = one.flavour.start(one.lock.acquire, timeout=20)
         watcher = one.flavour.locks(leader.url)
-        until(lambda one=one, w=watcher: w.inspect(one.name).line, what="it waits")
+        eventually(lambda one=one, w=watcher: w.inspect(one.name).line, what="it waits")
         with pytest.raises(LeaseLost):
             one.lease.check()
         successor.check()

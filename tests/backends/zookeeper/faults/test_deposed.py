@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 
 import pytest
-from servers.zookeeper import TICK, ZooKeeperServer, until
+from eventually import eventually
+from servers.zookeeper import TICK, ZooKeeperServer
 from servers.zookeeper_partitions import CuttableEnsemble
 from servers.zookeeper_proxy import ZooKeeperProxy
 
@@ -71,7 +72,7 @@ def _overlaps(scene) -> Future[bool]:
 def _pass_time(scenes, seconds: float) -> None:
     clock = scenes[0].flavour.clock
     begun_at = clock.now()
-    until(lambda: clock.now() >= begun_at + seconds, what="time passes")
+    eventually(lambda: clock.now() >= begun_at + seconds, what="time passes")
 
 
 def _others(ensemble: CuttableEnsemble, leader: ZooKeeperServer) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from servers.zookeeper import until
+from eventually import eventually
 
 from holdfast import LeaseLost
 
@@ -38,7 +38,7 @@ def test_the_parent_keeps_its_session_whatever_its_children_do(flavour, server, 
     children[0].ask("close")
     children[1].kill()
     before = parent.ask("renewals")
-    until(lambda: parent.ask("renewals") >= before + 3, what="it is renewed")
+    eventually(lambda: parent.ask("renewals") >= before + 3, what="it is renewed")
 
     parent.ask("check", door.name)
     assert door.line() == ([token], 0)
@@ -55,6 +55,6 @@ def test_a_child_cannot_enter_what_its_parent_holds(parent, door):
 
     parent.ask("release", door.name)
 
-    until(lambda: door.line()[1] == 0, what="it is served")
+    eventually(lambda: door.line()[1] == 0, what="it is served")
     [[childs], _] = door.line()
     assert childs > token

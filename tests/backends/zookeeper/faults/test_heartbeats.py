@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from servers.zookeeper import ZooKeeperServer, until
+from eventually import eventually
+from servers.zookeeper import ZooKeeperServer
 
 TTL = 1.5
 
@@ -73,4 +74,4 @@ def test_who_waited_longer_than_its_ttl_begins_with_a_good_part_of_it(scenes, ow
 def _pass(scenes, seconds: float) -> None:
     clock = scenes[0].flavour.clock
     begun_at = clock.now()
-    until(lambda: clock.now() >= begun_at + seconds, what="time passes")
+    eventually(lambda: clock.now() >= begun_at + seconds, what="time passes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from backends.zookeeper.sessions import session_of
-from servers.zookeeper import until
+from eventually import eventually
 from servers.zookeeper_proxy import GET_CHILDREN, SYNC, Request
 
 from holdfast import BackendUnavailable, OutcomeUnknown
@@ -58,7 +58,7 @@ def test_an_answer_lost_in_line_keeps_the_place(flavour, locks, proxy, door):
     lost = proxy.lose_answer_to(Request.creates_a_claim)
 
     waiter = flavour.start(locks.lock(door.name).acquire, timeout=20)
-    until(lost.is_set, what="the answer is lost")
+    eventually(lost.is_set, what="the answer is lost")
     door.until([lease.token], 1)
     behind = door.elsewhere()
     later = flavour.start(behind.acquire, timeout=20)
@@ -222,7 +222,7 @@ def test_a_connection_that_is_reset_costs_neither_lease_nor_place(
 
     old = set(proxy._connections)
     proxy.reset()
-    until(lambda: len(proxy._connections - old) == 2, what="both are back")
+    eventually(lambda: len(proxy._connections - old) == 2, what="both are back")
     lease.release()
     second = waiter.result(5)
 
@@ -252,7 +252,7 @@ def test_a_connection_that_is_lost_puts_the_lease_at_risk_at_once(locks, proxy, 
     lease = lock.acquire()
 
     proxy.refuse()
-    until(lambda: "AtRisk" in diary.kinds(), within=3, what="it is at risk")
+    eventually(lambda: "AtRisk" in diary.kinds(), within=3, what="it is at risk")
     proxy.accept()
 
     lease.check()
@@ -268,11 +268,11 @@ def test_who_has_waited_longer_than_a_ttl_outlives_a_short_outage(scenes, server
         one.flavour.give_up_after(0.2)
     clock = scenes[0].flavour.clock
     waiting_since = clock.now()
-    until(lambda: clock.now() > waiting_since + ttl, what="a ttl has passed")
+    eventually(lambda: clock.now() > waiting_since + ttl, what="a ttl has passed")
 
     proxy.refuse()
     refused_since = clock.now()
-    until(lambda: clock.now() > refused_since + 0.5, what="longer than a request may take")
+    eventually(lambda: clock.now() > refused_since + 0.5, what="longer than a request may take")
     proxy.accept()
     for one in scenes:
         one.flavour.give_up_after(2.0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from servers.zookeeper import SYNC_LIMIT, TICK, Ensemble, ZooKeeperServer, until
+from eventually import eventually
+from servers.zookeeper import SYNC_LIMIT, TICK, Ensemble, ZooKeeperServer
 
 from holdfast import BackendUnavailable, LeaseLost, OutcomeUnknown, StaleToken
 
@@ -40,7 +41,7 @@ def test_a_leader_that_is_frozen_costs_no_lease_with_a_long_ttl(scenes, ensemble
         one.wait_behind(ensemble.url, ttl=5 * SILENCE)
 
     leader.pause()
-    until(lambda: _leads_instead(ensemble, leader), what="another leads")
+    eventually(lambda: _leads_instead(ensemble, leader), what="another leads")
     for one in scenes:
         one.diary.until_renewed()  # whoever was connected to it has found another
 

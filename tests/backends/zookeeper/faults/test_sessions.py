@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from backends.zookeeper.sessions import end_session, session_of, sessions_of
-from servers.zookeeper import TICK, until
+from eventually import eventually
+from servers.zookeeper import TICK
 
 from holdfast import LeaseLost, OutcomeUnknown, StaleToken
 
@@ -88,7 +89,7 @@ def test_who_waits_with_a_session_that_ended_joins_again(flavour, server, door):
     [ended] = sessions_of(server, door.name) - {holding}
 
     end_session(server, ended)
-    until(lambda: sessions_of(server, door.name) - {holding, ended}, what="it waits again")
+    eventually(lambda: sessions_of(server, door.name) - {holding, ended}, what="it waits again")
 
     assert door.line() == ([lease.token], 1)
     assert not waiter.done()
@@ -122,9 +123,9 @@ def test_a_crowd_killed_in_line_holds_up_who_is_behind_it_for_one_ttl(scenes, se
         one.hold(server.url)
         crowds.append(puppet(one.flavour.name, server.url, ttl=ttl))
         crowds[-1].ask("let_many_wait", one.name, 20)
-        until(lambda one=one: one.waiting() == 20, what="a crowd waits")
+        eventually(lambda one=one: one.waiting() == 20, what="a crowd waits")
         one.start_waiting(server.url)
-        until(lambda one=one: one.waiting() == 21, what="one more waits")
+        eventually(lambda one=one: one.waiting() == 21, what="one more waits")
 
     for crowd in crowds:
         crowd.kill()
@@ -210,7 +211,7 @@ def test_a_frozen_server_costs_the_lease_and_leaves_nothing_behind(scenes, own_s
             one.lease.release()
         watcher = one.flavour.locks(own_server.url)
         for each in (one.name, f"{one.name} window"):
-            until(lambda n=each, w=watcher: _is_free(w, n), what=f"{each} is free")
+            eventually(lambda n=each, w=watcher: _is_free(w, n), what=f"{each} is free")
         assert watcher.lock(one.name).acquire(timeout=2).token > one.lease.token
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from backends.zookeeper.worn_names import server_with
-from servers.zookeeper import ZooKeeperServer, until
+from eventually import eventually
+from servers.zookeeper import ZooKeeperServer
 
 from holdfast.backends.zookeeper import nodes
 
@@ -73,7 +74,7 @@ def test_numbers_that_repeat_do_not_change_who_came_first(flavour, server_at, mo
     waiting = []
     for number, one in enumerate(opened[1:], 1):
         waiting.append(flavour.start(one.lock(NAME).acquire, timeout=30))
-        until(lambda n=number: len(opened[0].inspect(NAME).line) == n, what="it waits")
+        eventually(lambda n=number: len(opened[0].inspect(NAME).line) == n, what="it waits")
     assert len(set(_sequences(server))) < len(opened)
 
     tokens = [lease.token]

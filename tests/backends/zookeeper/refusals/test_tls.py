@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from servers.zookeeper import ZooKeeperServer, free_ports, shared_server, until
+from eventually import eventually
+from servers.starting import free_ports
+from servers.zookeeper import ZooKeeperServer, shared_server
 
 from holdfast import BackendUnavailable, ConfigurationError
 
@@ -34,7 +36,7 @@ def _server(certificate, *, clients: str) -> Iterator[str]:
     }
     with ZooKeeperServer(settings=settings):
         # A Java that does it for the first time is slow, and how slow is not on trial.
-        until(lambda: _shakes_hands(port, key), what="it speaks TLS")
+        eventually(lambda: _shakes_hands(port, key), what="it speaks TLS")
         yield f"zookeeper://127.0.0.1:{port}"
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from servers.zookeeper import free_ports, shared_ensemble, shared_server, until
+from eventually import eventually
+from servers.starting import free_ports
+from servers.zookeeper import shared_ensemble, shared_server
 
 from holdfast import BackendError, BackendUnavailable, ConfigurationError
 
@@ -62,7 +64,7 @@ def test_members_without_a_quorum(refusal):
     ensemble = shared_ensemble().heal()
     for one in ensemble.members[:2]:
         one.kill()
-    until(lambda: ensemble.members[2].mode() is None, what="it serves nobody")
+    eventually(lambda: ensemble.members[2].mode() is None, what="it serves nobody")
 
     error = refusal(ensemble.members[2].url)
 

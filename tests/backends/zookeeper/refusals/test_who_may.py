@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from eventually import eventually
 from kazoo.security import make_acl, make_digest_acl
-from servers.zookeeper import shared_server, until
+from servers.zookeeper import shared_server
 
 from holdfast import ConfigurationError
 
@@ -92,7 +93,7 @@ def test_a_top_node_that_we_may_not_read_costs_no_lease(flavour, namespace):
     )
 
     lease = locks.lock("door").acquire(timeout=5)
-    until(lambda: renewed.count("Renewed") >= 5, what="it is renewed for longer than its ttl")
+    eventually(lambda: renewed.count("Renewed") >= 5, what="it is renewed for longer than its ttl")
 
     lease.check()
     lease.release()

@@ -1,0 +1,57 @@
+"""A small server for the tests of the servers' own machinery: it answers each line by the line.
+
+Each connection is served by a process of its own, as PostgreSQL does it.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+from servers.starting import Server
+
+SCRIPT = """
+import socketserver, sys
+
+class Echo(socketserver.StreamRequestHandler):
+    def handle(self):
+        for line in self.rfile:
+            self.wfile.write(line)
+
+socketserver.ForkingTCPServer.allow_reuse_address = True
+with socketserver.ForkingTCPServer(("127.0.0.1", int(sys.argv[1])), Echo) as server:
+    server.serve_forever(0.01)
+"""
+
+
+class EchoServer(Server):
+    """Serves once it echoes; its data directory says how often one was built."""
+
+    kind = "echo"
+    built = 0
+
+    @classmethod
+    def build(cls, data: Path) -> None:
+        """Count, and write it down."""
+        cls.built += 1
+        data.mkdir()
+        (data / "number").write_text(str(cls.built))
+
+    def command(self) -> list[str]:
+        """Return what is run."""
+        return [sys.executable, "-c", SCRIPT, str(self.port)]
+
+    def serves(self) -> bool:
+        """Whether it answers a line."""
+        try:
+            return asked(self.port, b"hello") == b"hello"
+        except OSError:
+            return False
+
+
+def asked(port: int, line: bytes, *, within: float = 20.0) -> bytes:
+    """Return what is answered to a line; nothing, where the connection just ends."""
+    with socket.create_connection(("127.0.0.1", port), timeout=within) as connection:
+        connection.sendall(line + b"\n")
+        return connection.makefile("rb").readline().rstrip(b"\n")

@@ -1,0 +1,239 @@
+"""Real servers for tests, of any store: on free ports of this machine, gone with the run.
+
+A store's server is its command line, and how one knows that it serves:
+
+    class EtcdServer(Server):
+        kind = "etcd"
+
+        def command(self) -> list[str]:
+            return ["etcd", "--data-dir", str(self.data), …]
+
+        def serves(self) -> bool:
+            …
+
+Where the data are dear to make, `build` makes them once. A server that cannot be started fails
+the test that asked for it; nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Self
+
+from eventually import eventually
+from freezing import family, freeze_family, signal_all, thaw_family
+from puppets import is_dead
+
+
+class Started:
+    """What is started at the beginning of a block, and is gone at its end."""
+
+    def start(self) -> Self:
+        """Return once it serves."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """End it for good."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class Server(Started):
+    """One server in a directory of its own, which outlives its process until `stop`."""
+
+    kind = "server"
+    """What it is called in paths and complaints."""
+
+    patience = 20.0
+    """One of this machine that does not serve by then will not."""
+
+    account = ""
+    """Whom it runs as where the tests are root's, for those that refuse to be root."""
+
+    ends_by = signal.SIGKILL
+    """What it is stopped by; others than this are for those that would leave something behind."""
+
+    def __init__(self, *, environment: dict[str, str] | None = None) -> None:
+        self.directory = _directory(self.kind, self.account)
+        self.environment = environment
+        self.choose_ports()
+        self._process: subprocess.Popen[bytes] | None = None
+        atexit.register(self.stop)
+
+    # -- what a store says of its server ---------------------------------------------------
+
+    def command(self) -> list[str]:
+        """Return what is run; what it has to find in its directory may be written here."""
+        raise NotImplementedError
+
+    def serves(self) -> bool:
+        """Return whether it does what it is for; asked again and again while it starts."""
+        raise NotImplementedError
+
+    def choose_ports(self) -> None:
+        """Choose where it listens; again, if somebody took a port before the server had it."""
+        [self.port] = free_ports(1)
+
+    @classmethod
+    def build(cls, data: Path) -> None:
+        """Make the data directory that it starts with the first time; others get a copy."""
+        data.mkdir()
+
+    # -- what a test may do with it --------------------------------------------------------
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def data(self) -> Path:
+        """Where it may keep what it is told."""
+        return self.directory / "data"
+
+    def start(self) -> Self:
+        """Return once it serves; started again it has the same port and directory."""
+        for is_last in (False, False, True):
+            self.spawn()
+            if self.until_it_serves(raises=is_last):
+                break
+            # Somebody took the port between our choice and the server's bind.
+            self.choose_ports()
+        return self
+
+    def spawn(self) -> None:
+        """Begin to start it, and do not wait."""
+        if not self.data.exists():
+            # With its owner: who runs as an account of its own has built it as that.
+            copy = ["cp", "--archive", "--reflink=auto", str(_built(type(self))), str(self.data)]
+            subprocess.run(copy, check=True)
+        with (self.directory / "log").open("ab") as log:
+            # Dies with the thread that started it, also when the run is killed.
+            self._process = subprocess.Popen(
+                ["setpriv", *_as(self.account), "--pdeathsig", "KILL", "--", *self.command()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=self.directory,
+                env=self.environment,
+            )
+
+    def until_it_serves(self, *, raises: bool = True) -> bool:
+        """Return once it serves; false if its process has ended instead, where that is no error."""
+        deadline = time.monotonic() + self.patience
+        while not self.serves():
+            if not self.is_running and not raises:
+                return False
+            if not self.is_running or time.monotonic() > deadline:
+                raise RuntimeError(f"{self.kind} did not start:\n{self.log()}")
+            time.sleep(0.005)
+        return True
+
+    def log(self) -> str:
+        """Return the beginning and the end of what it wrote: the reason stands in one of them."""
+        text = (self.directory / "log").read_text(errors="replace")
+        return text if len(text) < 8000 else f"{text[:4000]}\n…\n{text[-4000:]}"
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The running server."""
+        assert self._process is not None, "the server was not started"
+        return self._process
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process, frozen or not."""
+        return self._process is not None and self._process.poll() is None
+
+    def pause(self) -> None:
+        """Freeze the process, and those that serve for it."""
+        freeze_family(self.process)
+
+    def resume(self) -> None:
+        """Let it run again."""
+        thaw_family(self.process)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        pids = family(self.process.pid)
+        signal_all(pids, signal.SIGKILL)
+        self.process.wait()
+        # A child that is not dead yet would still be connected to.
+        eventually(lambda: all(map(is_dead, pids)), what=f"all of {self.kind} is dead")
+
+    def stop(self) -> None:
+        """End it for good, and delete what it kept."""
+        if self.is_running and self.ends_by != signal.SIGKILL:
+            self.resume()
+            self.process.send_signal(self.ends_by)
+            with suppress(subprocess.TimeoutExpired):  # then it ends as the others do
+                self.process.wait(self.patience)
+        if self.is_running:
+            self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        atexit.unregister(self.stop)
+
+
+def run_as(account: str, *command: str) -> None:
+    """Run what builds a data directory, as whom the server will run; a failure says why."""
+    done = subprocess.run(
+        ["setpriv", *_as(account), "--", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[0]} failed:\n{done.stdout}")
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on, all different."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+@cache
+def _built(kind: type[Server]) -> Path:
+    """Return the data directory of which each server of this kind gets a copy."""
+    directory = _directory(f"{kind.kind}-built", kind.account)
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    kind.build(directory / "data")
+    return directory / "data"
+
+
+def _directory(name: str, account: str) -> Path:
+    directory = Path(tempfile.mkdtemp(prefix=f"holdfast-{name}-"))
+    if _as(account):
+        shutil.chown(directory, account)
+    return directory
+
+
+def _as(account: str) -> list[str]:
+    """Return the options of setpriv that let go of root."""
+    if not account or os.geteuid() != 0:
+        return []
+    return ["--reuid", account, "--regid", account, "--init-groups"]
