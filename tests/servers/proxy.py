@@ -1,8 +1,9 @@
-"""A TCP proxy that fails on command: it holds, drops and cuts, in either direction.
+"""A TCP proxy that fails on command: it delays, holds, drops and cuts, in either direction.
 
-It runs on a loop in a thread of its own. What it does to a single request is told by bytes
-that the request contains, such as the name of a script, so that the connecting before it
-is left in peace.
+It runs on a loop in a thread of its own. What it does to a single request is told by what the
+request says, so that the connecting before it is left in peace. Where a message ends only the
+protocol knows: it is a function that is given to the proxy, and `as_it_comes` where one message
+at a time is under way.
 """
 
 from __future__ import annotations
@@ -11,12 +12,38 @@ import asyncio
 import socket
 import struct
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Self
 
+from eventually import eventually
+
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER of no time: closing sends a reset, not an end."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """What goes one way at once. `number` is the same in a request and in its answer."""
+
+    data: bytes
+    number: object = None
+    is_ruled: bool = True
+    """Whether the rules look at it: not at greetings, which have another form than requests."""
+
+
+Division = Callable[[asyncio.StreamReader], AsyncGenerator[Message, None]]
+"""Divides a stream into its messages."""
+
+Which = bytes | Callable[[Any], bool]
+"""Which requests are meant: those that contain the bytes, or of which it is true."""
+
+
+async def as_it_comes(stream: asyncio.StreamReader) -> AsyncGenerator[Message, None]:
+    """Take for a message what arrives at once."""
+    while data := await stream.read(65536):
+        yield Message(data)
 
 
 class Direction:
@@ -24,7 +51,7 @@ class Direction:
 
     def __init__(self) -> None:
         self.is_dropped = False
-        self.left: int | None = None
+        self.cuts: dict[object, int] = {}
         self.is_open = asyncio.Event()
         self.is_open.set()
 
@@ -39,6 +66,7 @@ class Connection:
         self.down = Direction()
 
     def reset(self) -> None:
+        """Let both ends know that it is over."""
         self.reset_client()
         _reset(self.server)
 
@@ -56,22 +84,47 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 
 @dataclass
 class Rule:
-    """What happens to the connection on which a request with these bytes comes by."""
+    """What happens to the connection on which such a request comes by."""
 
-    needle: bytes
-    act: Callable[[Connection], None]
+    which: Callable[[Any], bool]
+    act: Callable[[Connection, Message], None]
+    to_pass: int
     left: float
     met: threading.Event
 
+    def is_met_by(self, request: Message) -> bool:
+        """Whether it acts on this one."""
+        if self.left <= 0 or not self.which(request):
+            return False
+        if self.to_pass:
+            self.to_pass -= 1
+            return False
+        self.left -= 1
+        return True
+
 
 class Proxy:
-    """Stands before a server of this machine."""
+    """Stands before a server of this machine.
 
-    def __init__(self, port: int) -> None:
+    Where a client comes before the server listens, it is kept for so long as `listens_within`.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        *,
+        scheme: str = "redis",
+        division: Division = as_it_comes,
+        listens_within: float = 0.0,
+    ) -> None:
         self._target = port
+        self._scheme = scheme
+        self._division = division
+        self._listens_within = listens_within
         self._rules: list[Rule] = []
         self._connections: set[Connection] = set()
         self._is_refusing = False
+        self._delay = 0.0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -79,7 +132,8 @@ class Proxy:
         self._thread.start()
         self._server = self._on_loop(asyncio.start_server, self._serve, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
-        self.url = f"redis://127.0.0.1:{self.port}"
+        self.address = f"127.0.0.1:{self.port}"
+        self.url = f"{self._scheme}://{self.address}"
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,24 +142,67 @@ class Proxy:
         self._thread.join()
         self._loop.close()
 
-    # -- what a test may ask for ---------------------------------------------------------
+    # -- what a test may ask for: single requests ------------------------------------------
+    # Each acts on as many such requests as `times` says, or from the `nth` on, and gives an event
+    # that is set when it has.
 
-    def lose_reply_to(self, needle: bytes, *, times: float = 1) -> threading.Event:
-        """Deliver the request and drop what its connection answers; set when it came by."""
-        return self._rule(needle, lambda one: setattr(one.down, "is_dropped", True), times)
+    def lose_reply_to(self, which: Which, *, times: float = 1, nth: int = 1) -> threading.Event:
+        """Deliver the request, and drop what its connection answers from then on."""
 
-    def cut_reply_to(self, needle: bytes, *, after: int) -> threading.Event:
-        """Deliver the request and so many bytes of its reply, then reset the connection."""
-        return self._rule(needle, lambda one: setattr(one.down, "left", after), 1)
+        def act(one: Connection, _: Message) -> None:
+            one.down.is_dropped = True
 
-    def hold_requests(self, needle: bytes, *, times: float = 1) -> threading.Event:
+        return self._rule(which, act, times, nth)
+
+    def cut_reply_to(
+        self, which: Which, *, after: int = 0, times: float = 1, nth: int = 1
+    ) -> threading.Event:
+        """Deliver the request and so many bytes of its reply, then reset the connection.
+
+        That there is a reply proves that it was done, and nobody hears it.
+        """
+
+        def act(one: Connection, request: Message) -> None:
+            one.down.cuts[request.number] = after
+
+        return self._rule(which, act, times, nth)
+
+    def hold_requests(self, which: Which, *, times: float = 1, nth: int = 1) -> threading.Event:
         """Keep the request, and whatever follows on its connection."""
-        return self._rule(needle, lambda one: one.up.is_open.clear(), times)
+        return self._rule(which, lambda one, _: one.up.is_open.clear(), times, nth)
+
+    def reset_on(self, which: Which, *, times: float = 1, nth: int = 1) -> threading.Event:
+        """Reset the connection instead of delivering the request."""
+
+        def act(one: Connection, _: Message) -> None:
+            one.reset()
+            one.up.is_dropped = True
+
+        return self._rule(which, act, times, nth)
+
+    def refuse_after(self, which: Which) -> threading.Event:
+        """Deliver the request; let nobody connect any more, until told to accept."""
+
+        def act(_: Connection, __: Message) -> None:
+            self._is_refusing = True
+
+        return self._rule(which, act, 1, 1)
 
     def let_through(self) -> None:
-        """Deliver what is held, also if its client has gone meanwhile."""
+        """Deliver what is held, also if its client has gone meanwhile; forget all requests."""
         self._rules.clear()
         self._on_loop(self._open_all)
+
+    def lose_what_is_held(self) -> None:
+        """Reset all connections with what is on its way there, and hold nothing more."""
+        self._rules.clear()
+        self.reset()
+
+    # -- what a test may ask for: all connections ------------------------------------------
+
+    def delay(self, seconds: float) -> None:
+        """Let every message take so long from now on, in either direction."""
+        self._delay = seconds
 
     def reset(self) -> None:
         """Reset all connections."""
@@ -120,17 +217,47 @@ class Proxy:
         """Be of service again."""
         self._is_refusing = False
 
+    def cut(self, *, told: bool = False) -> None:
+        """Deliver nothing more, in either direction, and close nothing.
+
+        If `told`, the clients hear that it ended, and whom it leads to does not.
+        """
+
+        async def cut() -> None:
+            self._is_refusing = True
+            for one in self._connections:
+                one.up.is_open.clear()
+                one.down.is_open.clear()
+                if told:
+                    one.reset_client()
+
+        self._on_loop(cut)
+
+    def mend(self) -> None:
+        """Be a way again; what was under way when it was cut is gone."""
+        self.reset()
+        self.let_through()
+        eventually(lambda: not self.connections, what="the old connections are gone")
+        self.accept()
+
+    @property
+    def is_refusing(self) -> bool:
+        """Whether nobody can connect, be it cut or not."""
+        return self._is_refusing
+
     @property
     def connections(self) -> int:
+        """How many there are."""
         return len(self._connections)
 
     # -- how it is done --------------------------------------------------------------------
 
     def _rule(
-        self, needle: bytes, act: Callable[[Connection], None], times: float
+        self, which: Which, act: Callable[[Connection, Message], None], times: float, nth: int
     ) -> threading.Event:
         met = threading.Event()
-        self._rules.append(Rule(needle, act, times, met))
+        matches = (lambda one: which in one.data) if isinstance(which, bytes) else which
+        self._rules.append(Rule(matches, act, nth - 1, times, met))
         return met
 
     def _on_loop(self, function: Callable[..., Awaitable[Any]], *arguments: object) -> Any:
@@ -159,7 +286,7 @@ class Proxy:
 
     async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         try:
-            answers, server = await asyncio.open_connection("127.0.0.1", self._target)
+            answers, server = await self._connect()
         except OSError:
             client.transport.abort()
             return
@@ -178,6 +305,16 @@ class Proxy:
             client.close()
             server.close()
 
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        deadline = self._loop.time() + self._listens_within
+        while True:
+            try:
+                return await asyncio.open_connection("127.0.0.1", self._target)
+            except OSError:
+                if self._loop.time() >= deadline:
+                    raise
+                await asyncio.sleep(0.02)
+
     async def _pump(
         self,
         reader: asyncio.StreamReader,
@@ -186,26 +323,29 @@ class Proxy:
         direction: Direction,
     ) -> None:
         try:
-            while data := await reader.read(65536):
-                if direction is one.up:
-                    self._apply_rules(one, data)
-                await direction.is_open.wait()
-                if direction.is_dropped:
-                    continue
-                if direction.left is not None:
-                    writer.write(data[: direction.left])
+            async with aclosing(self._division(reader)) as messages:
+                async for message in messages:
+                    if direction is one.up and message.is_ruled:
+                        self._apply_rules(one, message)
+                    if self._delay:
+                        await asyncio.sleep(self._delay)
+                    await direction.is_open.wait()
+                    if direction.is_dropped:
+                        continue
+                    cut = direction.cuts.get(message.number) if message.is_ruled else None
+                    writer.write(message.data[:cut])
                     await writer.drain()
-                    one.reset()
-                    return
-                writer.write(data)
-                await writer.drain()
+                    if cut is not None:
+                        one.reset()
+                        return
+            await direction.is_open.wait()  # where it is cut, not even its end is heard
             writer.close()
         except OSError:
+            await direction.is_open.wait()
             one.reset()
 
-    def _apply_rules(self, one: Connection, data: bytes) -> None:
+    def _apply_rules(self, one: Connection, request: Message) -> None:
         for rule in self._rules:
-            if rule.left > 0 and rule.needle in data:
-                rule.left -= 1
-                rule.act(one)
+            if rule.is_met_by(request):
+                rule.act(one, request)
                 rule.met.set()

@@ -3,112 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
-import threading
+import struct
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from functools import cache
-from typing import Any, Self
+from typing import Self
 
+from servers.proxy import Message, Proxy
 from servers.redis import ClusterNode, RedisServer, until
 from servers.redis_cluster import ClusterServers
-from servers.starting import free_ports
 
 from holdfast.backends.redis.routing import SLOTS
 
-HEAD, SENDER = 80, slice(40, 80)
-"""Every message on the bus begins with so many bytes; who sends it stands in these."""
+SENDER = slice(40, 80)
+"""Where in each message on the bus stands who sends it."""
 
 
-class Bus:
-    """Stands between the nodes: each tells the others a port of ours as that of its bus."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._servers: list[asyncio.Server] = []
-        self._ways: dict[asyncio.Task[None], tuple[str, int]] = {}
-        self._cut: set[str | int] = set()
-
-    def stand_before(self, bus: int) -> int:
-        """Return the port behind which that bus can be reached."""
-        [port] = free_ports(1)
-
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                await self._serve(reader, writer, bus)
-            writer.close()
-
-        self._servers.append(self._on_loop(asyncio.start_server, serve, "127.0.0.1", port))
-        return port
-
-    def cut_off(self, node: str, bus: int) -> None:
-        """Let nothing through, from the node of that name or to it."""
-
-        async def cut() -> None:
-            self._cut |= {node, bus}
-            for way, ends in self._ways.items():
-                if self._cut & set(ends):
-                    way.cancel()
-
-        self._on_loop(cut)
-
-    def mend(self) -> None:
-        """Let everything through again."""
-        self._cut.clear()
-
-    def close(self) -> None:
-        """Be gone."""
-
-        async def close() -> None:
-            for server in self._servers:
-                server.close()
-            for way in self._ways:
-                way.cancel()
-
-        self._on_loop(close)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, bus: int
-    ) -> None:
-        head = await reader.readexactly(HEAD)
-        ends = head[SENDER].decode(), bus
-        if self._cut & set(ends):
-            return
-        task = asyncio.current_task()
-        assert task is not None
-        self._ways[task] = ends
-        try:
-            back, forth = await asyncio.open_connection("127.0.0.1", bus)
-            forth.write(head)
-            try:
-                async with asyncio.TaskGroup() as both:
-                    both.create_task(_pass_on(reader, forth))
-                    both.create_task(_pass_on(back, writer))
-            except* ConnectionError:
-                pass  # one of them has gone
-            finally:
-                forth.close()
-        finally:
-            del self._ways[task]
-
-    def _on_loop(self, function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
-        async def call() -> Any:
-            return await function(*args)
-
-        return asyncio.run_coroutine_threadsafe(call(), self._loop).result(10)
-
-
-async def _pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    while data := await source.read(65536):
-        target.write(data)
-        await target.drain()
-    raise ConnectionResetError
+async def bus_messages(stream: asyncio.StreamReader) -> AsyncGenerator[Message, None]:
+    """Divide what nodes tell each other: a signature, the length of it all, and the rest."""
+    with suppress(asyncio.IncompleteReadError):
+        while True:
+            head = await stream.readexactly(8)
+            [size] = struct.unpack_from(">I", head, 4)
+            yield Message(head + await stream.readexactly(size - len(head)))
 
 
 class DividedCluster(ClusterServers):
@@ -118,15 +38,15 @@ class DividedCluster(ClusterServers):
 
     def __init__(self) -> None:
         super().__init__()
-        self._bus = Bus()
-        self._announced: dict[RedisServer, int] = {}
+        # Before the bus of each node, whose port the node tells the others as that of its bus.
+        self._buses: dict[RedisServer, Proxy] = {}
 
     def start(self) -> Self:
         """Return once every node says that the cluster is whole."""
         for _ in range(self.size):
             node = ClusterNode(*self.options)
-            self._announced[node] = self._bus.stand_before(node.bus)
-            node.options += ("--cluster-announce-bus-port", str(self._announced[node]))
+            bus = self._buses[node] = Proxy(node.bus, division=bus_messages).__enter__()
+            node.options += ("--cluster-announce-bus-port", str(bus.port))
             self.servers.append(node.start())
         *masters, replica = self.servers
         for i, one in enumerate(masters):
@@ -142,7 +62,7 @@ class DividedCluster(ClusterServers):
     def _meet(self, node: RedisServer) -> None:
         """Let the node join the others."""
         known = next(one for one in self.servers if one is not node)
-        self.ask(node, "CLUSTER", "MEET", "127.0.0.1", known.port, self._announced[known])
+        self.ask(node, "CLUSTER", "MEET", "127.0.0.1", known.port, self._buses[known].port)
 
     def _follow(self, replica: RedisServer, master: RedisServer) -> None:
         name = self.id_of(master)
@@ -163,8 +83,12 @@ class DividedCluster(ClusterServers):
     def cut_off(self, master: RedisServer) -> RedisServer:
         """Cut the master off from all other nodes; return its replica, once that is promoted."""
         replica = self.replica_of(master)
-        assert isinstance(master, ClusterNode)
-        self._bus.cut_off(self.id_of(master), master.bus)
+        name = self.id_of(master).encode()
+        for node, bus in self._buses.items():
+            if node is master:
+                bus.refuse()
+            else:
+                bus.reset_on(lambda message: message.data[SENDER] == name, times=math.inf)
         others = [one for one in self.servers if one is not master]
         asked_at = time.monotonic()
 
@@ -210,7 +134,9 @@ class DividedCluster(ClusterServers):
 
     def heal(self) -> None:
         """Return once all nodes belong to the cluster again, and agree."""
-        self._bus.mend()
+        for bus in self._buses.values():
+            bus.accept()
+            bus.let_through()
         for one in self.servers:
             if "cluster_known_nodes:1\r" in self.ask(one, "CLUSTER", "INFO"):
                 self._meet(one)
@@ -239,7 +165,9 @@ class DividedCluster(ClusterServers):
     def stop(self) -> None:
         """End all of them."""
         super().stop()
-        self._bus.close()
+        for bus in self._buses.values():
+            bus.__exit__()
+        self._buses.clear()
 
 
 @cache

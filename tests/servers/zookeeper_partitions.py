@@ -2,78 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import Self
 
 from eventually import eventually
-from servers.proxy import Connection, Direction, Proxy
+from servers.proxy import Proxy
 from servers.zookeeper import Ensemble, ZooKeeperServer
 
-
-class Way(Proxy):
-    """The way of a member to a port of another, which can be cut without a word."""
-
-    async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
-        # A leader listens only once it leads. A follower that was accepted and then reset would
-        # begin another election, where one that is refused simply tries again.
-        for _ in range(100):
-            try:
-                _, probe = await asyncio.open_connection("127.0.0.1", self._target)
-            except OSError:
-                await asyncio.sleep(0.02)
-            else:
-                probe.transport.abort()
-                break
-        await super()._serve(reader, client)
-
-    async def _pump(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        one: Connection,
-        direction: Direction,
-    ) -> None:
-        try:
-            while data := await reader.read(65536):
-                await direction.is_open.wait()
-                writer.write(data)
-                await writer.drain()
-        except OSError:
-            await direction.is_open.wait()
-            one.reset()
-        else:
-            await direction.is_open.wait()  # where it is cut, not even its end is heard
-            writer.close()
-
-    def cut(self, *, told: bool = False) -> None:
-        """Deliver nothing more, in either direction, and close nothing.
-
-        If `told`, whoever uses this way hears that it ended, and whom it leads to does not.
-        """
-        self._is_refusing = True
-        self._on_loop(self._close_doors)
-        if told:
-            self._on_loop(self._reset_clients)
-
-    async def _close_doors(self) -> None:
-        for one in self._connections:
-            one.up.is_open.clear()
-            one.down.is_open.clear()
-
-    async def _reset_clients(self) -> None:
-        for one in self._connections:
-            one.reset_client()
-
-    def mend(self) -> None:
-        """Be a way again; what was under way when it was cut is gone."""
-        self.reset()
-        self.let_through()
-        eventually(lambda: not self.connections, what="the old connections are gone")
-        self._is_refusing = False
-
-    @property
-    def is_cut(self) -> bool:
-        return self._is_refusing
+# A leader listens only once it leads. A follower that was accepted and then reset would begin
+# another election, where one that is refused simply tries again.
+Way = partial(Proxy, listens_within=2.0)
+"""The way of a member to a port of another, which can be cut without a word."""
 
 
 class CuttableEnsemble(Ensemble):
@@ -81,8 +20,8 @@ class CuttableEnsemble(Ensemble):
 
     def __init__(self, *, settings: dict[str, object] | None = None) -> None:
         super().__init__(settings=settings)
-        self._ways: dict[tuple[int, int], Way] = {}
-        self._election_ways: dict[tuple[int, int], Way] = {}
+        self._ways: dict[tuple[int, int], Proxy] = {}
+        self._election_ways: dict[tuple[int, int], Proxy] = {}
 
     def way(self, member: int, other: int, port: int) -> int:
         """Return the port of a proxy, but to each member its own."""
@@ -125,9 +64,9 @@ class CuttableEnsemble(Ensemble):
 
     def heal(self) -> Self:
         """Mend all ways too, and wait until whoever was cut off has come by them."""
-        cut = {member for (member, _), way in self._ways.items() if way.is_cut}
+        cut = {member for (member, _), way in self._ways.items() if way.is_refusing}
         for way in self._all_ways():
-            if way.is_cut:
+            if way.is_refusing:
                 way.mend()
         for member in cut:
             eventually(lambda member=member: self._is_back(member), what="it is back")
@@ -146,5 +85,5 @@ class CuttableEnsemble(Ensemble):
         self._ways.clear()
         self._election_ways.clear()
 
-    def _all_ways(self) -> list[Way]:
+    def _all_ways(self) -> list[Proxy]:
         return [*self._ways.values(), *self._election_ways.values()]

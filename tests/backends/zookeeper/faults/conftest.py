@@ -11,8 +11,9 @@ import pytest
 from both_flavours import FLAVOURS, Flavour, number_waiting
 from eventually import eventually
 from puppets import CLIENT, Stage
+from servers.proxy import Proxy
 from servers.zookeeper import Ensemble, ZooKeeperServer, shared_ensemble, shared_server
-from servers.zookeeper_proxy import ZooKeeperProxy
+from servers.zookeeper_requests import ZooKeeperProxy
 
 from holdfast import StaleToken
 from holdfast.model import Event
@@ -161,7 +162,7 @@ def own_server(module_server, outliving) -> Iterator[ZooKeeperServer]:
 
 
 @pytest.fixture
-def proxy(server, outliving) -> Iterator[ZooKeeperProxy]:
+def proxy(server, outliving) -> Iterator[Proxy]:
     one = outliving.enter_context(ZooKeeperProxy(server.port))
     yield one
     one.accept()

@@ -14,7 +14,7 @@ import pytest
 from eventually import eventually
 from servers.zookeeper import TICK, ZooKeeperServer
 from servers.zookeeper_partitions import CuttableEnsemble
-from servers.zookeeper_proxy import ZooKeeperProxy
+from servers.zookeeper_requests import ZooKeeperProxy
 
 from holdfast import LeaseLost
 from holdfast.backends.zookeeper import requests

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from backends.zookeeper.sessions import session_of
 from eventually import eventually
-from servers.zookeeper_proxy import GET_CHILDREN, SYNC, Request
+from servers.zookeeper_requests import GET_CHILDREN, SYNC, Request
 
 from holdfast import BackendUnavailable, OutcomeUnknown
 
@@ -26,7 +26,7 @@ def deletion(name):
 
 def test_an_answer_lost_on_acquire_costs_a_moment(locks, proxy, door):
     """The claim is found again by its id: one node, one token."""
-    lost = proxy.lose_answer_to(Request.creates_a_claim)
+    lost = proxy.cut_reply_to(Request.creates_a_claim)
 
     lease = locks.lock(door.name).acquire(timeout=5)
 
@@ -39,8 +39,8 @@ def test_an_answer_lost_on_acquire_costs_a_moment(locks, proxy, door):
 def test_after_an_answer_lost_on_acquire_the_line_is_read_behind_a_sync(locks, proxy, door):
     """The claim may be under way by another member; unseen, it would be waited for in vain."""
     seen: list[int] = []
-    proxy.lose_answer_to(lambda request: bool(seen.append(request.opcode)))
-    lost = proxy.lose_answer_to(Request.creates_a_claim)
+    proxy.cut_reply_to(lambda request: bool(seen.append(request.opcode)))
+    lost = proxy.cut_reply_to(Request.creates_a_claim)
 
     locks.lock(door.name).acquire(timeout=5)
 
@@ -55,7 +55,7 @@ def test_an_answer_lost_in_line_keeps_the_place(flavour, locks, proxy, door):
     """The place is that of the first request, though its answer never came."""
     first = door.elsewhere()
     lease = first.acquire()
-    lost = proxy.lose_answer_to(Request.creates_a_claim)
+    lost = proxy.cut_reply_to(Request.creates_a_claim)
 
     waiter = flavour.start(locks.lock(door.name).acquire, timeout=20)
     eventually(lost.is_set, what="the answer is lost")
@@ -75,7 +75,7 @@ def test_an_answer_lost_in_line_keeps_the_place(flavour, locks, proxy, door):
 def test_when_no_acquire_is_answered_nothing_is_left_behind(locks, proxy, door):
     """The server has made the node each time; the caller is told, and the node goes."""
     locks.lock("warm").acquire(timeout=5).release()
-    proxy.lose_answer_to(Request.creates_a_claim, times=99)
+    proxy.cut_reply_to(Request.creates_a_claim, times=99)
 
     with pytest.raises((BackendUnavailable, OutcomeUnknown)):
         locks.lock(door.name).acquire(timeout=0)
@@ -89,14 +89,9 @@ def test_cut_off_right_after_its_claim_was_made_a_client_withdraws_it_when_it_is
     """No ghost: the node would hold the name for as long as the client lives."""
     locks.lock("warm").acquire(timeout=5).release()
     flavour.give_up_after(0.5)
-    lost = proxy.lose_answer_to(Request.creates_a_claim)
+    lost = proxy.cut_reply_to(Request.creates_a_claim)
+    proxy.refuse_after(Request.creates_a_claim)
 
-    def is_met_and_refused(request: Request) -> bool:
-        if request.creates_a_claim():
-            proxy._is_refusing = True
-        return False
-
-    proxy.lose_answer_to(is_met_and_refused)
     with pytest.raises((BackendUnavailable, OutcomeUnknown)):
         locks.lock(door.name).acquire(timeout=0.5)
     assert lost.is_set()
@@ -111,7 +106,7 @@ def test_an_answer_lost_on_release_leaves_the_name_free(locks, proxy, deletion, 
     """Sent while trusted, so it is clean, whatever the repeat finds."""
     lock = locks.lock(door.name)
     lease = lock.acquire()
-    lost = proxy.lose_answer_to(deletion)
+    lost = proxy.cut_reply_to(deletion)
 
     try:
         lease.release()
@@ -128,7 +123,7 @@ def test_a_lost_request_to_release_goes_on_in_the_background(flavour, locks, pro
     lock = locks.lock(door.name)
     lease = lock.acquire()
     flavour.give_up_after(1.0)
-    held = proxy.hold(deletion, times=99)
+    held = proxy.hold_requests(deletion, times=99)
 
     with pytest.raises(OutcomeUnknown):
         lease.release()
@@ -143,12 +138,9 @@ def test_a_release_that_went_out_is_never_told_as_not_done(flavour, locks, proxy
     """Sent, not answered, and then nobody is there to be asked again: it may have been done."""
     lease = locks.lock(door.name).acquire()
     flavour.give_up_after(1.0)
+    proxy.refuse_after(deletion)
+    lost = proxy.cut_reply_to(deletion)
 
-    def is_met_and_refused(request: Request) -> bool:
-        proxy._is_refusing = proxy._is_refusing or deletion(request)
-        return proxy._is_refusing
-
-    lost = proxy.lose_answer_to(is_met_and_refused)
     with pytest.raises(OutcomeUnknown):
         lease.release()
     assert lost.is_set()
@@ -164,7 +156,7 @@ def test_a_request_to_release_that_is_stuck_goes_by_another_connection(
     lock = locks.lock(door.name)
     lease = lock.acquire()
     flavour.give_up_after(1.0)
-    held = proxy.hold(deletion)
+    held = proxy.hold_requests(deletion)
 
     try:
         lease.release()
@@ -181,7 +173,7 @@ def test_a_release_repeated_by_the_caller_is_clean(flavour, locks, proxy, deleti
     lock = locks.lock(door.name)
     lease = lock.acquire()
     flavour.give_up_after(1.0)
-    proxy.hold(deletion, times=99)
+    proxy.hold_requests(deletion, times=99)
     with pytest.raises(OutcomeUnknown):
         lease.release()
     proxy.let_through()
@@ -197,7 +189,7 @@ def test_a_claim_that_comes_after_its_withdrawal_does_not_stay(flavour, proxy, d
     locks = flavour.locks(proxy.url, ttl=TTL)
     locks.lock("warm").acquire(timeout=5).release()
     flavour.give_up_after(0.3)
-    held = proxy.hold(Request.creates_a_claim)
+    held = proxy.hold_requests(Request.creates_a_claim)
     with pytest.raises((BackendUnavailable, OutcomeUnknown)):
         locks.lock(door.name).acquire(timeout=0.3)
     assert held.is_set()

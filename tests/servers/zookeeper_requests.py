@@ -1,0 +1,61 @@
+"""Where a request to ZooKeeper ends, and what it asks for: what the proxy has to know."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from functools import partial
+
+from servers.proxy import Message, Proxy
+
+CREATES = (1, 15, 19, 21)
+"""create, create2, createContainer and createTTL, as the protocol numbers them."""
+
+DELETE = 2
+SYNC = 9
+GET_CHILDREN = 12
+EPHEMERAL_SEQUENTIAL = b"\0\0\0\3"
+"""How the creation of such a node ends: its flags."""
+
+
+@dataclass(frozen=True)
+class Request(Message):
+    """One request on its way to the server, or an answer: that has no opcode."""
+
+    @property
+    def opcode(self) -> int:
+        """What it asks for."""
+        [found] = struct.unpack_from(">i", self.data, 8)
+        return found
+
+    def creates_a_claim(self) -> bool:
+        """Whether it makes an ephemeral sequential node."""
+        return self.opcode in CREATES and self.data.endswith(EPHEMERAL_SEQUENTIAL)
+
+    def deletes_a_claim_of(self, name: str) -> bool:
+        """Whether it deletes a node below the name's own."""
+        return self.opcode == DELETE and f"{name}/".encode() in self.data
+
+
+async def frames(stream: asyncio.StreamReader) -> AsyncGenerator[Message, None]:
+    """Divide by the length that stands before each; request and answer begin by their number."""
+    try:
+        yield Message(await _frame(stream), is_ruled=False)  # the greetings have no header
+        while True:
+            data = await _frame(stream)
+            [number] = struct.unpack_from(">i", data, 4)
+            yield Request(data, number)
+    except asyncio.IncompleteReadError as end:
+        # A four-letter word, or the end of the connection.
+        yield Message(end.partial, is_ruled=False)
+
+
+async def _frame(stream: asyncio.StreamReader) -> bytes:
+    size = await stream.readexactly(4)
+    return size + await stream.readexactly(struct.unpack(">i", size)[0])
+
+
+ZooKeeperProxy = partial(Proxy, scheme="zookeeper", division=frames)
+"""Stands before one server, and knows requests and replies apart."""
