@@ -10,8 +10,9 @@ import asyncio
 import functools
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 from holdfast import AsyncLocks, Locks
@@ -30,8 +31,8 @@ class Loop:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
-    def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Return what a call on the loop returns, awaited if it can be."""
+    def begin(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future[Any]:
+        """Call something on the loop; the future has what it returns, awaited if it can be."""
 
         async def work() -> Any:
             result = function(*arguments, **options)
@@ -39,8 +40,11 @@ class Loop:
                 return [one async for one in result]
             return await result if inspect.isawaitable(result) else result
 
-        future = asyncio.run_coroutine_threadsafe(work(), self._loop)
-        return self.wrapped(future.result(PATIENCE))
+        return asyncio.run_coroutine_threadsafe(work(), self._loop)
+
+    def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Return what a call on the loop returns, in a blocking form."""
+        return self.wrapped(self.begin(function, *arguments, **options).result(PATIENCE))
 
     def wrapped(self, value: Any) -> Any:
         """Return the value, or a blocking form of it where it belongs to the loop."""
@@ -129,3 +133,12 @@ class Flavour:
         self._threads.shutdown()
         if self._loop is not None:
             self._loop.stop()
+
+
+@contextmanager
+def each_flavour() -> Iterator[list[Flavour]]:
+    """Give both, where a test drives them side by side."""
+    flavours = [Flavour(one) for one in FLAVOURS]
+    yield flavours
+    for one in flavours:
+        one.close()

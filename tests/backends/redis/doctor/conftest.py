@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from both_flavours import FLAVOURS, Flavour
 from servers.redis import RedisServer
-
-from holdfast import Finding
-
-
-@pytest.fixture(params=FLAVOURS)
-def flavour(request) -> Iterator[Flavour]:
-    one = Flavour(request.param)
-    yield one
-    one.close()
 
 
 @pytest.fixture
@@ -31,11 +21,6 @@ def admin(server):
 
 
 @pytest.fixture
-def finding(flavour, server) -> Callable[..., Finding]:
-    """Return the one finding on a subject."""
-
-    def found(subject: str, url: str = server.url) -> Finding:
-        [one] = [one for one in flavour.locks(url).diagnose() if one.subject == subject]
-        return one
-
-    return found
+def namespace() -> str:
+    """The usual one: what a user may do is said of it."""
+    return "holdfast"

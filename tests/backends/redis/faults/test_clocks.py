@@ -31,16 +31,16 @@ def test_a_clock_put_forward_ends_leases_and_they_are_told(flavour, server, guar
     locks = flavour.locks(server.url, ttl=1.5)
     lock = locks.lock("door")
     lease = lock.acquire()
-    guarded.write(lease.token)
+    guarded.write("door", lease.token)
 
     server.shift_clock(jump)
     successor = flavour.locks(server.url).lock("door").acquire(timeout=0)
-    guarded.write(successor.token)
+    guarded.write("door", successor.token)
 
     assert lease.lost.wait(3)
     assert lease.lost.reason == "taken"
     with pytest.raises(StaleToken):
-        guarded.write(lease.token)
+        guarded.write("door", lease.token)
     successor.check()
 
 

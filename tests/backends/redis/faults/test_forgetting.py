@@ -57,11 +57,11 @@ def test_a_server_that_forgets_costs_the_lease_and_no_token(
     locks = flavour.locks(server.url, ttl=1.5, on_event=diary)
     lock = locks.lock("door")
     lease = lock.acquire()
-    guarded.write(lease.token)
+    guarded.write("door", lease.token)
 
     forget(server)
     successor = flavour.locks(server.url).lock("door").acquire(timeout=0)
-    guarded.write(successor.token)
+    guarded.write("door", successor.token)
 
     assert lease.lost.wait(5)
     assert lease.lost.reason == "taken"
@@ -70,7 +70,7 @@ def test_a_server_that_forgets_costs_the_lease_and_no_token(
     with pytest.raises(LeaseLost):
         lease.release()
     with pytest.raises(StaleToken):
-        guarded.write(lease.token)
+        guarded.write("door", lease.token)
     successor.check()
 
 

@@ -16,13 +16,13 @@ def test_a_frozen_holder_is_told_before_its_next_call_returns(
     """Law 7 and 9: the next one runs after the ttl, and the late write is refused."""
     holder = puppet(flavour.name, server.url, ttl=0.5)
     token = holder.ask("acquire", "door")
-    guarded.write(token)
+    guarded.write("door", token)
 
     holder.freeze()
     asked_at = flavour.clock.now()
     successor = flavour.locks(server.url).lock("door").acquire(timeout=5)
     waited = flavour.clock.now() - asked_at
-    guarded.write(successor.token)
+    guarded.write("door", successor.token)
     holder.thaw()
 
     with pytest.raises(LeaseLost) as told:
@@ -31,7 +31,7 @@ def test_a_frozen_holder_is_told_before_its_next_call_returns(
     with pytest.raises(LeaseLost):
         holder.ask("release", "door")
     with pytest.raises(StaleToken):
-        guarded.write(token)
+        guarded.write("door", token)
     assert waited < 0.5 + SLACK
     successor.check()
     assert line("door") == ([successor.token], 0)

@@ -95,7 +95,7 @@ def test_a_server_that_is_loading(refusal):
         server.kill()
         server.options += ("--key-load-delay", "10000")
         server.options += ("--loading-process-events-interval-bytes", "1024")
-        server._spawn()
+        server.spawn()
         eventually(lambda: _says_loading(server))
 
         error = refusal(server.url)

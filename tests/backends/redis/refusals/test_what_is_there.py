@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from refusals import PASSWORD
 from servers.certificates import certificates
 from servers.redis import RedisServer, shared_server
 from servers.starting import free_ports
 
 from holdfast import BackendUnavailable, ConfigurationError
-
-PASSWORD = "open-sesame-4711"
 
 
 def test_a_port_where_nothing_listens(refusal):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from refusals import PASSWORD
 from servers.redis import RedisServer, shared_server
 
 from holdfast import ConfigurationError
 from holdfast.backends.redis import permissions
-
-PASSWORD = "open-sesame-4711"
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,15 @@
-"""Clients of both flavours that a test can drive alike, and a resource that checks tokens."""
+"""Clients of both flavours that a test can drive alike, and the topologies they are for."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from both_flavours import FLAVOURS, Loop
 from servers.redis import RedisServer
 from servers.redis_cluster import ClusterServers, shared_cluster
 from servers.redis_divided_cluster import DividedCluster, shared_divided_cluster
@@ -23,30 +22,21 @@ from holdfast.model import Event, Renewed
 class Driver:
     """A client of either flavour: every call blocks, or is begun and gives a future."""
 
-    def __init__(
-        self, flavour: str, make: Callable[[type, Any], Any], *, namespace: str = "holdfast"
-    ) -> None:
+    def __init__(self, flavour: str, url: str, *, namespace: str, **options: Any) -> None:
         self.flavour = flavour
         self.namespace = namespace
-        self._threads = ThreadPoolExecutor(8)
-        self._loop = asyncio.new_event_loop() if flavour == "asyncio" else None
-        if self._loop is not None:
-            self._thread = threading.Thread(target=self._loop.run_forever)
-            self._thread.start()
         self.renewals = 0
-        self.locks = make(Locks if self._loop is None else AsyncLocks, self._note)
+        self._threads = ThreadPoolExecutor(8)
+        self._loop = Loop() if flavour == "async" else None
+        kind = Locks if self._loop is None else AsyncLocks
+        self.locks = kind(url, namespace=namespace, on_event=self._note, **options)
 
     def _note(self, event: Event) -> None:
         self.renewals += isinstance(event, Renewed)
 
     def begin(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
-        if self._loop is None:
-            return self._threads.submit(function, *args, **kwargs)
-
-        async def call() -> Any:
-            return await function(*args, **kwargs)
-
-        return asyncio.run_coroutine_threadsafe(call(), self._loop)
+        begin = self._threads.submit if self._loop is None else self._loop.begin
+        return begin(function, *args, **kwargs)
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return self.begin(function, *args, **kwargs).result(30)
@@ -64,13 +54,7 @@ class Driver:
         return self.call(lease.lost.wait, within)
 
     def survey(self, prefix: str = "") -> list[str]:
-        if self._loop is None:
-            return [one.name for one in self.locks.survey(prefix)]
-
-        async def names() -> list[str]:
-            return [one.name async for one in self.locks.survey(prefix)]
-
-        return self.call(names)
+        return [one.name for one in self.call(self.locks.survey, prefix)]
 
     def waiting(self, name: str) -> int:
         return len(self.call(self.locks.inspect, name).line)
@@ -88,32 +72,7 @@ class Driver:
         self.call(self.locks.close if self._loop is None else self.locks.aclose)
         self._threads.shutdown()
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-
-
-class Resource:
-    """What the locks protect: it takes nothing that carries an older token."""
-
-    def __init__(self) -> None:
-        self.seen: dict[str, int] = {}
-
-    def write(self, name: str, token: int) -> bool:
-        if token < self.seen.get(name, 0):
-            return False
-        self.seen[name] = token
-        return True
-
-
-@pytest.fixture
-def resource() -> Resource:
-    return Resource()
-
-
-@pytest.fixture
-def namespace() -> str:
-    return os.urandom(8).hex()
+            self._loop.stop()
 
 
 @pytest.fixture
@@ -122,15 +81,9 @@ def drivers(namespace: str) -> Iterator[Callable[..., list[Driver]]]:
     with ExitStack() as stack:
 
         def make(url: str, **options: Any) -> list[Driver]:
-            found = []
-            for flavour in ("sync", "asyncio"):
-                driver = Driver(
-                    flavour,
-                    lambda kind, note: kind(url, namespace=namespace, on_event=note, **options),
-                    namespace=namespace,
-                )
-                stack.callback(driver.close)
-                found.append(driver)
+            found = [Driver(one, url, namespace=namespace, **options) for one in FLAVOURS]
+            for one in found:
+                stack.callback(one.close)
             return found
 
         yield make

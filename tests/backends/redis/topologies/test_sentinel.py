@@ -9,12 +9,12 @@ from servers.redis import until
 from servers.redis_sentinels import SERVICE, Sentinels
 from servers.starting import free_ports
 
-from holdfast import BackendUnavailable, ConfigurationError, LeaseLost, Locks
+from holdfast import BackendUnavailable, ConfigurationError, LeaseLost, Locks, StaleToken
 from holdfast.backends.redis.sentinel import aio, threads
 from holdfast.backends.redis.sentinel.answers import LOOK_EVERY
 
 
-def test_a_failover_that_loses_the_lock_is_told_and_fenced(own_sentinels, drivers, resource):
+def test_a_failover_that_loses_the_lock_is_told_and_fenced(own_sentinels, drivers, guarded):
     """The store acknowledged the lock and forgot it; the holder learns it, the token fences it."""
     # Longer than a failover whose first vote was split: the Sentinels wait four seconds then.
     holders, others = drivers(own_sentinels.url, ttl=12.0), drivers(own_sentinels.url, ttl=12.0)
@@ -24,7 +24,8 @@ def test_a_failover_that_loses_the_lock_is_told_and_fenced(own_sentinels, driver
     old = own_sentinels.master
     own_sentinels.cut_off_replicas()
     leases = {one: one.acquire(f"door {one.flavour}") for one in holders}
-    assert all(resource.write(lease.name, lease.token) for lease in leases.values())
+    for lease in leases.values():
+        guarded.write(lease.name, lease.token)
 
     old.kill()
     for replica in own_sentinels.replicas:
@@ -34,10 +35,11 @@ def test_a_failover_that_loses_the_lock_is_told_and_fenced(own_sentinels, driver
 
     for (holder, lease), successor in zip(leases.items(), successors, strict=True):
         assert successor.token > lease.token
-        assert resource.write(successor.name, successor.token)
+        guarded.write(successor.name, successor.token)
         assert holder.is_lost(lease, within=12.0)
         assert lease.lost.reason == "taken"
-        assert not resource.write(lease.name, lease.token)
+        with pytest.raises(StaleToken):
+            guarded.write(lease.name, lease.token)
         with pytest.raises(LeaseLost):
             lease.check()
 

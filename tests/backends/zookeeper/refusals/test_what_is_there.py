@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 from eventually import eventually
+from refusals import PASSWORD
 from servers.starting import free_ports
 from servers.zookeeper import shared_ensemble, shared_server
 
 from holdfast import BackendError, BackendUnavailable, ConfigurationError
-
-PASSWORD = "open-sesame-4711"
 
 
 def test_a_port_where_nothing_listens(refusal):
@@ -53,7 +52,7 @@ def test_a_server_that_says_nothing(refusal, talker):
 )
 def test_a_server_of_another_kind(refusal, talker, greeting, answer):
     """It answers, and what it says cannot be read."""
-    error = refusal(talker(greeting=greeting, answer=answer).url)
+    error = refusal(talker(greeting=greeting, answer=lambda _: answer).url)
 
     assert isinstance(error, (BackendError, ConfigurationError))
     assert "ZooKeeper" in str(error)

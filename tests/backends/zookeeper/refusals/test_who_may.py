@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from eventually import eventually
 from kazoo.security import make_acl, make_digest_acl
+from refusals import PASSWORD
 from servers.zookeeper import shared_server
 
 from holdfast import ConfigurationError
-
-PASSWORD = "open-sesame-4711"
 
 
 @pytest.fixture

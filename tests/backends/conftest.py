@@ -1,0 +1,99 @@
+"""What the tests of every store share; `server` is what a room calls the one that it breaks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from both_flavours import FLAVOURS, Flavour, each_flavour
+from diary import Diary
+from fault_scene import Scene, WatchedName, new_name
+from guarded import Guarded
+from puppets import CLIENT, Stage
+from servers.talker import Talker
+
+from holdfast import Finding
+
+
+@pytest.fixture
+def outliving() -> Iterator[ExitStack]:
+    """What closes after the clients: one that finds nobody there waits for its goodbye."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture(params=FLAVOURS)
+def flavour(request, outliving) -> Iterator[Flavour]:
+    one = Flavour(request.param)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def scenes(outliving) -> Iterator[list[Scene]]:
+    """One for each flavour, for faults that take long."""
+    with each_flavour() as flavours:
+        yield [Scene(one) for one in flavours]
+
+
+@pytest.fixture
+def name() -> str:
+    """A name of this test alone: the servers are shared."""
+    return new_name()
+
+
+@pytest.fixture
+def namespace() -> str:
+    """A namespace of this test alone: the servers are shared."""
+    return f"test-{os.urandom(4).hex()}"
+
+
+@pytest.fixture
+def door(flavour, server, name) -> WatchedName:
+    return WatchedName(flavour, server, name)
+
+
+@pytest.fixture
+def diary() -> Diary:
+    return Diary()
+
+
+@pytest.fixture
+def guarded() -> Guarded:
+    return Guarded()
+
+
+@pytest.fixture
+def puppet(tmp_path) -> Iterator[Stage]:
+    """Processes with a client each, which can be killed, frozen and forked."""
+    stage = Stage(tmp_path, CLIENT)
+    yield stage
+    stage.clear_away()
+
+
+@pytest.fixture
+def talker(scheme) -> Iterator[Callable[..., Talker]]:
+    """Start a server of no store, which says what it is told to say."""
+    with ExitStack() as stack:
+
+        def start(**options: Any) -> Talker:
+            one = Talker(scheme, **options)
+            stack.callback(one.close)
+            return one
+
+        yield start
+
+
+@pytest.fixture
+def finding(flavour, server, namespace) -> Callable[..., Finding]:
+    """Return the doctor's one finding on a subject."""
+
+    def found(subject: str, url: str = server.url, **options: Any) -> Finding:
+        locks = flavour.locks(url, namespace=namespace, **options)
+        [one] = [one for one in locks.diagnose() if one.subject == subject]
+        return one
+
+    return found

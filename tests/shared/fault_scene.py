@@ -1,0 +1,100 @@
+"""Who is on stage when a fault hits: a holder, who waits behind it, and an onlooker."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol
+
+from both_flavours import Flavour, number_waiting
+from diary import Diary
+from eventually import eventually
+
+
+class Reachable(Protocol):
+    """A server, or several that are one store."""
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+
+
+def new_name() -> str:
+    """Return a name of one test alone: the servers are shared."""
+    return f"door-{os.urandom(4).hex()}"
+
+
+class Scene:
+    """One flavour's part where a fault hits both at once: who holds, and who waits behind."""
+
+    def __init__(self, flavour: Flavour) -> None:
+        self.flavour = flavour
+        self.diary = Diary()
+        self.name = new_name()
+
+    def hold(self, url: str, **options: Any) -> None:
+        """Take the lock, and keep a diary of it."""
+        self.locks = self.flavour.locks(url, on_event=self.diary, **options)
+        self.lock = self.locks.lock(self.name)
+        self.lease = self.lock.acquire()
+
+    def wait_behind(self, url: str, **options: Any) -> None:
+        """Let another client wait for it; return once it stands in line and knows it.
+
+        Its node is there before it has been told so, and watches who is in front of it.
+        """
+        self.start_waiting(url, **options)
+        watcher = self.flavour.locks(url)
+        eventually(lambda: watcher.inspect(self.name).line, what="it waits")
+        eventually(lambda: number_waiting(self.waiting_client), what="it was told to wait")
+
+    def start_waiting(self, url: str, **options: Any) -> None:
+        """Let another client want it."""
+        self.waiting_client = self.flavour.locks(url, **options)
+        lock = self.waiting_client.lock(self.name)
+        self.waiter = self.flavour.start(self._timed_acquire, lock)
+
+    def _timed_acquire(self, lock: Any) -> tuple[Any, float]:
+        return lock.acquire(timeout=40), self.flavour.clock.now()
+
+    def waiting(self) -> int:
+        """Return how many stand in line, as the holder's client sees it."""
+        return len(self.locks.inspect(self.name).line)
+
+    def is_passed_on(self) -> bool:
+        """Whether the lease was never lost, and is had by the one who waits, once released."""
+        self.lease.check()
+        assert not self.waiter.done()
+        self.lease.release()
+        successor, _ = self.waiter.result(10)
+        assert successor.token > self.lease.token
+        return self.diary.count("Lost") == 0
+
+
+class WatchedName:
+    """A name, seen over a way that is not broken."""
+
+    def __init__(self, flavour: Flavour, server: Reachable, name: str) -> None:
+        self.name = name
+        self._flavour = flavour
+        self._server = server
+        self._watcher = flavour.locks(server.url)
+
+    def line(self) -> tuple[list[int | None], int]:
+        """Return the holders' tokens, and how many wait."""
+        return seen_of(self._watcher, self.name)
+
+    def until(self, tokens: list[int | None], waiting: int) -> None:
+        """Wait until it is held by these, and so many wait."""
+        eventually(
+            lambda: self.line() == (tokens, waiting), what=f"held by {tokens}, {waiting} wait"
+        )
+
+    def elsewhere(self, **options: Any) -> Any:
+        """Return the lock, as a client of its own sees it."""
+        return self._flavour.locks(self._server.url, **options).lock(self.name)
+
+
+def seen_of(watcher: Any, name: str) -> tuple[list[int | None], int]:
+    """Return what a client sees of a name: the holders' tokens, and how many wait."""
+    found = watcher.inspect(name)
+    return [one.token for one in found.holders], len(found.line)

@@ -1,0 +1,19 @@
+"""What the locks protect, and how it is fenced."""
+
+from __future__ import annotations
+
+from holdfast import StaleToken
+
+
+class Guarded:
+    """A resource that refuses a write with a smaller token than it has seen of that name."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, int] = {}
+
+    def write(self, name: str, token: int) -> None:
+        """Take what carries the token, or raise."""
+        seen = self._seen.get(name, 0)
+        if token < seen:
+            raise StaleToken(f"{token} after {seen}", token=token, seen=seen)
+        self._seen[name] = token
