@@ -1,29 +1,16 @@
-"""Which files the embedded default accepts, where it puts its own, and how it says no."""
+"""Which files the embedded default accepts, and how it says no."""
 
 from __future__ import annotations
 
-import logging
-import sqlite3
-import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from backends.sqlite.spoiling import change, refusal
 
 import holdfast
 from holdfast.backends.sqlite import filesystem
-from holdfast.backends.sqlite.connection import Connection
-from holdfast.testing import ManualClock
-
-DAY = 24 * 3600.0
-
-
-def refusal(url: str) -> str:
-    """Return the sentence with which the first use is refused."""
-    with holdfast.Locks(url) as locks, pytest.raises(holdfast.ConfigurationError) as refused:
-        locks.lock("door").acquire(timeout=1)
-    return str(refused.value)
 
 
 def contents(directory: Path) -> dict[str, bytes | None]:
@@ -31,12 +18,6 @@ def contents(directory: Path) -> dict[str, bytes | None]:
         str(one.relative_to(directory)): one.read_bytes() if one.is_file() else None
         for one in sorted(directory.rglob("*"))
     }
-
-
-def change(path: Path, statement: str) -> None:
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute(statement)
-    connection.close()
 
 
 # -- paths that cannot be used ---------------------------------------------------------
@@ -213,171 +194,6 @@ def test_the_default_is_refused_on_a_network_file_system_before_its_directory_is
 
     assert "on a nfs4 file system" in sentence
     assert contents(tmp_path) == {}
-
-
-# -- another kernel, another boot ------------------------------------------------------
-
-
-def another_boot(path: Path) -> None:
-    change(path, "UPDATE meta SET boot = 'another boot'")
-
-
-def test_a_file_in_use_by_another_kernel_is_refused(path, url):
-    """Two machines that share a disk have two boot clocks: neither could believe the other."""
-    with holdfast.Locks(url) as resident:
-        lease = resident.lock("door").acquire()
-        another_boot(path)
-
-        sentence = refusal(url)
-
-        assert f"{path} is in use by another kernel" in sentence
-        assert [one.token for one in resident.inspect("door").holders] == [lease.token]
-
-
-def test_a_new_boot_is_adopted_when_nobody_is_there(path, url):
-    """Whoever held or waited died with the old boot; the tokens live on."""
-    with holdfast.Locks(url) as locks:
-        held = locks.lock("door", ttl=3600).acquire()
-        released = locks.lock("window").acquire()
-        released.release()
-        change(path, "CREATE TABLE kept AS SELECT * FROM places")
-    # Closing gave the lease back: put it as a machine leaves it that lost its power.
-    change(path, "INSERT OR REPLACE INTO places SELECT * FROM kept")
-    change(path, "DROP TABLE kept")
-    another_boot(path)
-
-    with holdfast.Locks(url) as locks:
-        holders = locks.inspect("door").holders
-        tokens = [locks.lock(name).try_acquire() for name in ("door", "window")]
-
-        assert holders == ()
-        assert tokens[0].token > held.token
-        assert tokens[1].token > released.token
-
-
-def token_after_a_new_boot(path: Path, monkeypatch: pytest.MonkeyPatch, *, wall: float) -> int:
-    another_boot(path)
-    with monkeypatch.context() as patch:
-        patch.setattr("time.time", lambda: wall)
-        locks = holdfast.Locks(f"sqlite://{path}")
-        lease = locks.lock("door").acquire()
-    locks.close()
-    return lease.token
-
-
-def test_tokens_grow_over_a_boot_with_the_wall_clock_set_back(path, url, monkeypatch):
-    """Law 3: a battery that died must not let an old holder's writes pass the guard."""
-    with holdfast.Locks(url) as locks:
-        tokens = [locks.lock("door").acquire().token]
-
-    tokens += [
-        token_after_a_new_boot(path, monkeypatch, wall=wall) for wall in (1000.0, 1001.0, 5.0)
-    ]
-
-    assert tokens == sorted(set(tokens))
-
-
-def test_tokens_grow_over_a_boot_also_for_a_name_that_was_swept(path, url, monkeypatch):
-    """Law 3, "and sweeping": the youngest token may be swept after a hold of many days."""
-    monkeypatch.setattr("holdfast.backends.sqlite.sweeping.SWEEP_AFTER", 0.0)
-    monkeypatch.setattr("holdfast.backends.sqlite.sweeping.SWEEP_EVERY", 1)
-    with holdfast.Locks(url) as locks:
-        lease = locks.lock("door").acquire()
-        lease.release()
-        locks.lock("window").acquire().release()
-        is_swept = locks.inspect("door").last_token is None
-
-    later = token_after_a_new_boot(path, monkeypatch, wall=1000.0)
-
-    assert is_swept
-    assert later > lease.token
-
-
-def test_a_client_that_was_frozen_while_it_opened_the_file_tells_the_same_time(url, monkeypatch):
-    """Law 2: whose store clock is behind, its leases end early in the eyes of the others."""
-    clock = ManualClock()
-    clients = [holdfast.Locks(url, clock=clock) for _ in range(3)]
-    execute = Connection.execute
-
-    def execute_slowly(self, statement, values=()):
-        if "meta" in statement:
-            clock.advance(5)  # stopped, or just not scheduled for a while
-        return execute(self, statement, values)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Connection, "execute", execute_slowly)
-        for client in clients[:2]:
-            client.inspect("door")
-    clients[2].inspect("door")
-
-    times = {client._client.backend._database.connection.now() for client in clients}
-    for client in clients:
-        client.close()
-    assert len(times) == 1
-
-
-# -- the default -----------------------------------------------------------------------
-
-
-@pytest.fixture
-def state_home(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(filesystem, "is_container", lambda: False)
-    return tmp_path / "state"
-
-
-def test_the_default_file_lives_in_the_state_home(state_home):
-    """One file per user and machine, in a directory that is that user's alone."""
-    with holdfast.Locks() as locks:
-        locks.lock("door").acquire().release()
-
-    directory = state_home / "holdfast"
-    assert (directory / "locks.db").is_file()
-    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-
-
-@pytest.mark.parametrize("value", ["", "relative/state"])
-def test_a_state_home_that_is_no_absolute_path_is_ignored(monkeypatch, tmp_path, value):
-    """As the XDG rules ask."""
-    monkeypatch.setenv("XDG_STATE_HOME", value)
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    assert filesystem.default_path() == tmp_path / ".local/state/holdfast/locks.db"
-
-
-def test_the_default_path_is_logged_once_per_client(state_home, caplog):
-    """Which file it is, is the first question after a surprise."""
-    caplog.set_level(logging.INFO, logger="holdfast")
-
-    with holdfast.Locks() as locks:
-        for _ in range(3):
-            locks.lock("door").acquire().release()
-
-    told = [one for one in caplog.records if str(state_home) in one.getMessage()]
-    assert [one.levelname for one in told] == ["INFO"]
-    assert "excludes only processes of this user on this machine" in told[0].getMessage()
-
-
-def test_the_default_in_a_container_is_a_warning(state_home, caplog, monkeypatch):
-    """Two containers of one service exclude nobody but themselves there."""
-    monkeypatch.setattr(filesystem, "is_container", lambda: True)
-
-    with holdfast.Locks():
-        pass
-
-    [told] = [one for one in caplog.records if str(state_home) in one.getMessage()]
-    assert told.levelname == "WARNING"
-    assert "in this container" in told.getMessage()
-
-
-def test_a_chosen_path_is_not_logged(url, caplog):
-    """Whoever chose it knows it."""
-    caplog.set_level(logging.INFO, logger="holdfast")
-
-    with holdfast.Locks(url) as locks:
-        locks.lock("door").acquire().release()
-
-    assert [one for one in caplog.records if one.levelno >= logging.INFO] == []
 
 
 # -- synchronous -----------------------------------------------------------------------

@@ -1,0 +1,24 @@
+"""Files that were changed behind our back, and how they are refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import holdfast
+
+
+def refusal(url: str) -> str:
+    """Return the sentence with which the first use is refused."""
+    with holdfast.Locks(url) as locks, pytest.raises(holdfast.ConfigurationError) as refused:
+        locks.lock("door").acquire(timeout=1)
+    return str(refused.value)
+
+
+def change(path: Path, statement: str) -> None:
+    """Run a statement on the file, as somebody who does not know us."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(statement)
+    connection.close()

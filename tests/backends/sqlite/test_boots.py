@@ -1,0 +1,110 @@
+"""A file of another boot, or of another kernel that still uses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from backends.sqlite.spoiling import change, refusal
+
+import holdfast
+from holdfast.backends.sqlite.connection import Connection
+from holdfast.testing import ManualClock
+
+
+def another_boot(path: Path) -> None:
+    change(path, "UPDATE meta SET boot = 'another boot'")
+
+
+def test_a_file_in_use_by_another_kernel_is_refused(path, url):
+    """Two machines that share a disk have two boot clocks: neither could believe the other."""
+    with holdfast.Locks(url) as resident:
+        lease = resident.lock("door").acquire()
+        another_boot(path)
+
+        sentence = refusal(url)
+
+        assert f"{path} is in use by another kernel" in sentence
+        assert [one.token for one in resident.inspect("door").holders] == [lease.token]
+
+
+def test_a_new_boot_is_adopted_when_nobody_is_there(path, url):
+    """Whoever held or waited died with the old boot; the tokens live on."""
+    with holdfast.Locks(url) as locks:
+        held = locks.lock("door", ttl=3600).acquire()
+        released = locks.lock("window").acquire()
+        released.release()
+        change(path, "CREATE TABLE kept AS SELECT * FROM places")
+    # Closing gave the lease back: put it as a machine leaves it that lost its power.
+    change(path, "INSERT OR REPLACE INTO places SELECT * FROM kept")
+    change(path, "DROP TABLE kept")
+    another_boot(path)
+
+    with holdfast.Locks(url) as locks:
+        holders = locks.inspect("door").holders
+        tokens = [locks.lock(name).try_acquire() for name in ("door", "window")]
+
+        assert holders == ()
+        assert tokens[0].token > held.token
+        assert tokens[1].token > released.token
+
+
+def token_after_a_new_boot(path: Path, monkeypatch: pytest.MonkeyPatch, *, wall: float) -> int:
+    another_boot(path)
+    with monkeypatch.context() as patch:
+        patch.setattr("time.time", lambda: wall)
+        locks = holdfast.Locks(f"sqlite://{path}")
+        lease = locks.lock("door").acquire()
+    locks.close()
+    return lease.token
+
+
+def test_tokens_grow_over_a_boot_with_the_wall_clock_set_back(path, url, monkeypatch):
+    """Law 3: a battery that died must not let an old holder's writes pass the guard."""
+    with holdfast.Locks(url) as locks:
+        tokens = [locks.lock("door").acquire().token]
+
+    tokens += [
+        token_after_a_new_boot(path, monkeypatch, wall=wall) for wall in (1000.0, 1001.0, 5.0)
+    ]
+
+    assert tokens == sorted(set(tokens))
+
+
+def test_tokens_grow_over_a_boot_also_for_a_name_that_was_swept(path, url, monkeypatch):
+    """Law 3, "and sweeping": the youngest token may be swept after a hold of many days."""
+    monkeypatch.setattr("holdfast.backends.sqlite.sweeping.SWEEP_AFTER", 0.0)
+    monkeypatch.setattr("holdfast.backends.sqlite.sweeping.SWEEP_EVERY", 1)
+    with holdfast.Locks(url) as locks:
+        lease = locks.lock("door").acquire()
+        lease.release()
+        locks.lock("window").acquire().release()
+        is_swept = locks.inspect("door").last_token is None
+
+    later = token_after_a_new_boot(path, monkeypatch, wall=1000.0)
+
+    assert is_swept
+    assert later > lease.token
+
+
+def test_a_client_that_was_frozen_while_it_opened_the_file_tells_the_same_time(url, monkeypatch):
+    """Law 2: whose store clock is behind, its leases end early in the eyes of the others."""
+    clock = ManualClock()
+    clients = [holdfast.Locks(url, clock=clock) for _ in range(3)]
+    execute = Connection.execute
+
+    def execute_slowly(self, statement, values=()):
+        if "meta" in statement:
+            clock.advance(5)  # stopped, or just not scheduled for a while
+        return execute(self, statement, values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "execute", execute_slowly)
+        for client in clients[:2]:
+            client.inspect("door")
+    clients[2].inspect("door")
+
+    times = {client._client.backend._database.connection.now() for client in clients}
+    for client in clients:
+        client.close()
+    assert len(times) == 1

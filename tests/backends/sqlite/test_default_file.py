@@ -1,0 +1,73 @@
+"""Where the embedded default puts its file, and what it says of that."""
+
+from __future__ import annotations
+
+import logging
+import stat
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.backends.sqlite import filesystem
+
+
+@pytest.fixture
+def state_home(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(filesystem, "is_container", lambda: False)
+    return tmp_path / "state"
+
+
+def test_the_default_file_lives_in_the_state_home(state_home):
+    """One file per user and machine, in a directory that is that user's alone."""
+    with holdfast.Locks() as locks:
+        locks.lock("door").acquire().release()
+
+    directory = state_home / "holdfast"
+    assert (directory / "locks.db").is_file()
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("value", ["", "relative/state"])
+def test_a_state_home_that_is_no_absolute_path_is_ignored(monkeypatch, tmp_path, value):
+    """As the XDG rules ask."""
+    monkeypatch.setenv("XDG_STATE_HOME", value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    assert filesystem.default_path() == tmp_path / ".local/state/holdfast/locks.db"
+
+
+def test_the_default_path_is_logged_once_per_client(state_home, caplog):
+    """Which file it is, is the first question after a surprise."""
+    caplog.set_level(logging.INFO, logger="holdfast")
+
+    with holdfast.Locks() as locks:
+        for _ in range(3):
+            locks.lock("door").acquire().release()
+
+    told = [one for one in caplog.records if str(state_home) in one.getMessage()]
+    assert [one.levelname for one in told] == ["INFO"]
+    assert "excludes only processes of this user on this machine" in told[0].getMessage()
+
+
+def test_the_default_in_a_container_is_a_warning(state_home, caplog, monkeypatch):
+    """Two containers of one service exclude nobody but themselves there."""
+    monkeypatch.setattr(filesystem, "is_container", lambda: True)
+
+    with holdfast.Locks():
+        pass
+
+    [told] = [one for one in caplog.records if str(state_home) in one.getMessage()]
+    assert told.levelname == "WARNING"
+    assert "in this container" in told.getMessage()
+
+
+def test_a_chosen_path_is_not_logged(url, caplog):
+    """Whoever chose it knows it."""
+    caplog.set_level(logging.INFO, logger="holdfast")
+
+    with holdfast.Locks(url) as locks:
+        locks.lock("door").acquire().release()
+
+    assert [one for one in caplog.records if one.levelno >= logging.INFO] == []

@@ -1,0 +1,152 @@
+"""A holder or a waiter that is killed, or frozen: who is let in then, and when."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+import holdfast
+from holdfast.core.door import WINDOW
+
+SOON = 2.0
+"""Less than a window, after which everybody looks again by himself."""
+
+
+def boot_time() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def in_line(locks: holdfast.Locks, name: str) -> list[int]:
+    return [waiter.owner.pid for waiter in locks.inspect(name).line]
+
+
+@pytest.fixture
+def watcher(url):
+    with holdfast.Locks(url) as locks:
+        yield locks
+
+
+def test_a_killed_holder_frees_its_place_for_a_waiter_within_a_second(
+    puppet, url, watcher, eventually
+):
+    """As users of flock expect: kill -9 frees it, whatever the ttl."""
+    holder, waiter = puppet(url), puppet(url)
+    token = holder.ask("acquire", "door", ttl=30)
+    waiter.tell("acquire", "door", timeout=20)
+    eventually(lambda: in_line(watcher, "door") == [waiter.pid])
+
+    holder.kill()
+
+    assert waiter.answer(within=SOON) > token
+
+
+def test_a_killed_holder_frees_its_place_for_one_who_tries_once(puppet, url, watcher):
+    """Also for somebody who was not there when it was killed."""
+    holder = puppet(url)
+    token = holder.ask("acquire", "door", ttl=30)
+
+    holder.kill()
+    lease = watcher.lock("door").try_acquire()
+
+    assert lease is not None
+    assert lease.token > token
+
+
+def test_a_killed_holder_of_many_names_frees_them_all(puppet, url, watcher):
+    """One death, one sweep: no name waits for its own ttl."""
+    holder = puppet(url)
+    names = [f"door {number}" for number in range(20)]
+    for name in names:
+        holder.ask("acquire", name, ttl=30)
+
+    holder.kill()
+    taken = [watcher.lock(name).try_acquire() for name in names]
+
+    assert None not in taken
+
+
+@pytest.mark.parametrize("dead", [1, 3])
+def test_killed_waiters_at_the_front_are_passed_over_within_a_second(
+    puppet, url, watcher, eventually, dead
+):
+    """The dead do not answer the door, and nobody waits for them; not even for several."""
+    crowd = [puppet(url) for _ in range(dead + 1)]
+    lease = watcher.lock("door").acquire()
+    for number, one in enumerate(crowd, 1):
+        one.tell("acquire", "door", timeout=20)
+        eventually(lambda number=number: len(in_line(watcher, "door")) == number)
+    *front, last = crowd
+
+    for one in front:
+        os.kill(one.pid, signal.SIGKILL)
+    lease.release()
+
+    assert last.answer(within=SOON) > lease.token
+
+
+def test_a_frozen_holder_keeps_the_lock_until_its_ttl(puppet, url, watcher, eventually):
+    """It may wake at any time and act: until its own deadline nobody else is let in."""
+    holder, waiter = puppet(url, ttl=1.5), puppet(url)
+    holder.ask("acquire", "door")
+    waiter.tell("acquire", "door", timeout=20)
+    eventually(lambda: in_line(watcher, "door") == [waiter.pid])
+
+    holder.freeze()
+    stopped_at = boot_time()
+    [frozen] = watcher.inspect("door").holders
+    waiter.answer(within=frozen.remaining + SOON)
+
+    assert boot_time() - stopped_at >= frozen.remaining - 0.05
+
+
+def test_a_holder_that_was_frozen_past_its_ttl_hears_of_it_and_harms_nobody(puppet, url, watcher):
+    """Told before any further call returns; its release leaves the successor alone."""
+    holder = puppet(url, ttl=0.5)
+    token = holder.ask("acquire", "door")
+    holder.freeze()
+    successor = watcher.lock("door").acquire(timeout=10)
+
+    holder.thaw()
+    with pytest.raises(holdfast.LeaseLost) as told:
+        holder.ask("check", "door")
+    with pytest.raises(holdfast.LeaseLost):
+        holder.ask("release", "door")
+
+    assert (told.value.reason, told.value.token) == ("expired", token)
+    assert successor.token > token
+    assert [one.token for one in watcher.inspect("door").holders] == [successor.token]
+    successor.check()
+
+
+def test_a_holder_that_was_frozen_is_not_trusted_when_it_wakes(puppet, url, watcher):
+    """Without a single call of ours in between: the clock alone says so."""
+    holder = puppet(url, ttl=0.5)
+    holder.ask("acquire", "door")
+    holder.freeze()
+    watcher.lock("door").acquire(timeout=10)
+
+    holder.thaw()
+
+    assert holder.ask("is_trusted", "door") is False
+
+
+def test_a_frozen_waiter_is_passed_over_and_joins_again(puppet, url, watcher, eventually):
+    """It costs the line one window; awake again, it gets its turn after all."""
+    frozen, behind = puppet(url), puppet(url)
+    lease = watcher.lock("door").acquire()
+    for one in (frozen, behind):
+        one.tell("acquire", "door", timeout=20)
+        eventually(lambda one=one: one.pid in in_line(watcher, "door"))
+    frozen.freeze()
+
+    lease.release()
+    second = behind.answer(within=WINDOW + SOON)
+    frozen.thaw()
+    eventually(lambda: in_line(watcher, "door") == [frozen.pid])
+    behind.ask("release", "door")
+    third = frozen.answer(within=SOON)
+
+    assert lease.token < second < third
