@@ -180,6 +180,11 @@ class Ensemble(Started):
         """The URL that names all members."""
         return f"zookeeper://{self.address}"
 
+    def url_from(self, first: ZooKeeperServer) -> str:
+        """Return the URL that names this member before the others."""
+        hosts = first.address, *(one.address for one in self.members if one is not first)
+        return f"zookeeper://{','.join(hosts)}"
+
     def leader(self) -> ZooKeeperServer:
         """Return who leads now; wait if an election is on."""
         found: list[ZooKeeperServer] = []

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from backends.redis.scripted import Scripted
+from servers.redis import shared_server
+from servers.redis_cluster import ClusterServers, shared_cluster
 
 
 @pytest.fixture
@@ -14,3 +16,20 @@ def scripted() -> Iterator[Scripted]:
     store = Scripted()
     yield store
     store.close()
+
+
+@pytest.fixture
+def cluster() -> ClusterServers:
+    """Three masters with a replica each, all well when the test begins."""
+    found = shared_cluster()
+    found.heal()
+    return found
+
+
+@pytest.fixture
+def url() -> str:
+    """The URL of a server that is empty."""
+    server = shared_server()
+    with server.client() as client:
+        client.flushall()
+    return server.url

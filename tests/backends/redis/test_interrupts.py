@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Self
 
 import pytest
 from eventually import eventually
-from servers.redis import shared_server
 
 import holdfast
 from holdfast import AcquireTimeout, Lease, Locks
@@ -66,14 +64,6 @@ class InterruptAt:
         if self._left == 0:
             self.struck = True
             raise Interrupted
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    server = shared_server()
-    with server.client() as client:
-        client.flushall()
-    return server.url
 
 
 def inbox_threads() -> list[threading.Thread]:

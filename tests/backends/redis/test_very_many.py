@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
 from backends.redis.scripted import claim
 from eventually import eventually
-from servers.redis import shared_server
 
 from holdfast import Event, Locks, Renewed
 from holdfast.backends.redis._sync.backend import TOGETHER, RedisBackend
 from holdfast.testing import ManualClock
 
 TIMEOUT = 2.0
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    server = shared_server()
-    with server.client() as client:
-        client.flushall()
-    return server.url
 
 
 def test_a_slow_server_has_the_whole_time_for_each_page(url):

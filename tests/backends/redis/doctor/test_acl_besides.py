@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from servers.redis import ValkeyServer
-from servers.redis_cluster import shared_cluster, slot_of
+from servers.redis_cluster import slot_of
 
 from holdfast import ConfigurationError
 from holdfast.backends.redis import permissions
@@ -21,13 +21,6 @@ LOGIN = {"username": "clerk", "password": "pw", "namespace": NAMESPACE}
 
 def _rule(command: str) -> str:
     return command.lower().replace(" ", "|")
-
-
-@pytest.fixture
-def cluster():
-    found = shared_cluster()
-    found.heal()
-    return found
 
 
 @pytest.fixture

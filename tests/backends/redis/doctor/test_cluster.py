@@ -5,16 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from servers.redis_cluster import shared_cluster
 
 from holdfast import Finding
-
-
-@pytest.fixture
-def cluster():
-    found = shared_cluster()
-    found.heal()
-    return found
 
 
 @pytest.fixture

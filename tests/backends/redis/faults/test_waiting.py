@@ -73,17 +73,22 @@ def test_a_thousand_waiters_are_served_in_order(server, clients):
     assert tokens == sorted(set(tokens))
 
 
-def test_a_waiter_whose_connection_is_reset_keeps_its_place(
-    flavour, server, proxy, line, eventually
-):
-    """It comes again under the same claim, before those who came later."""
-    locks = flavour.locks(server.url)
-    lock = locks.lock("door")
-    lease = lock.acquire()
+@pytest.fixture
+def held_before_two(flavour, server, proxy, line, eventually):
+    """Give a lease, who waits for it by way of the proxy, and who stands behind that one."""
+    lease = flavour.locks(server.url).lock("door").acquire()
     cut_off = flavour.start(flavour.locks(proxy.url).lock("door").acquire, timeout=20)
     eventually(lambda: line("door")[1] == 1)
     behind = flavour.start(flavour.locks(server.url).lock("door").acquire, timeout=20)
     eventually(lambda: line("door")[1] == 2)
+    return lease, cut_off, behind
+
+
+def test_a_waiter_whose_connection_is_reset_keeps_its_place(
+    held_before_two, proxy, line, eventually
+):
+    """It comes again under the same claim, before those who came later."""
+    lease, cut_off, behind = held_before_two
 
     proxy.reset()
     eventually(lambda: proxy.connections > 0)
@@ -96,15 +101,9 @@ def test_a_waiter_whose_connection_is_reset_keeps_its_place(
     assert behind.result(5).token > first.token > lease.token
 
 
-def test_a_ring_that_nobody_heard_is_made_up_for(flavour, server, proxy, line, eventually):
+def test_a_ring_that_nobody_heard_is_made_up_for(held_before_two, proxy, line):
     """It was its turn while it was cut off: it asks again as soon as it is back."""
-    locks = flavour.locks(server.url)
-    lock = locks.lock("door")
-    lease = lock.acquire()
-    cut_off = flavour.start(flavour.locks(proxy.url).lock("door").acquire, timeout=20)
-    eventually(lambda: line("door")[1] == 1)
-    behind = flavour.start(flavour.locks(server.url).lock("door").acquire, timeout=20)
-    eventually(lambda: line("door")[1] == 2)
+    lease, cut_off, behind = held_before_two
 
     proxy.refuse()
     lease.release()

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from both_flavours import FLAVOURS, Loop
 from servers.redis import RedisServer
-from servers.redis_cluster import ClusterServers, shared_cluster
 from servers.redis_divided_cluster import DividedCluster, shared_divided_cluster
 from servers.redis_sentinels import Sentinels, shared_sentinels
 
@@ -99,13 +98,6 @@ def own_sentinels() -> Iterator[Sentinels]:
     """Servers of this test alone: what it breaks takes ten seconds to heal, and one to start."""
     with Sentinels() as found:
         yield found
-
-
-@pytest.fixture
-def cluster() -> ClusterServers:
-    found = shared_cluster()
-    found.heal()
-    return found
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from servers.proxy import Proxy
 from servers.zookeeper import Ensemble, ZooKeeperServer, shared_ensemble, shared_server
+from servers.zookeeper_partitions import CuttableEnsemble
 from servers.zookeeper_requests import ZooKeeperProxy
 
 
@@ -45,3 +46,16 @@ def ensemble(outliving) -> Iterator[Ensemble]:
     one = shared_ensemble().heal()
     yield one
     one.heal()
+
+
+@pytest.fixture(scope="module")
+def module_members(request) -> Iterator[CuttableEnsemble]:
+    with CuttableEnsemble(settings={"syncLimit": request.module.SYNC_LIMIT}) as one:
+        yield one
+
+
+@pytest.fixture
+def cuttable(module_members, outliving) -> Iterator[CuttableEnsemble]:
+    """Members that wait for each other as long as the file says; whole at both ends of a test."""
+    yield module_members.heal()
+    module_members.heal()

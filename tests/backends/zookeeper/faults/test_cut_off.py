@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from eventually import eventually
 from servers.zookeeper import TICK
-from servers.zookeeper_partitions import CuttableEnsemble
 
 from holdfast import LeaseLost
 
@@ -20,25 +17,12 @@ SLACK = 1.0
 """How much later than it must, a thing may be told on a busy machine."""
 
 
-@pytest.fixture(scope="module")
-def members() -> Iterator[CuttableEnsemble]:
-    with CuttableEnsemble(settings={"syncLimit": SYNC_LIMIT}) as one:
-        yield one
-
-
-@pytest.fixture
-def ensemble(members, outliving) -> Iterator[CuttableEnsemble]:
-    """Whole when the test begins, and again when its clients close."""
-    yield members.heal()
-    members.heal()
-
-
-def test_a_follower_cut_from_its_leader_cannot_keep_a_holder_in_the_dark(scenes, ensemble):
+def test_a_follower_cut_from_its_leader_cannot_keep_a_holder_in_the_dark(scenes, cuttable):
     """It goes on answering reads, while the leader has given the lock to somebody else.
 
     The holder is told first, by what the leader no longer answers.
     """
-    follower, leader = ensemble.followers()[0], ensemble.leader()
+    follower, leader = cuttable.followers()[0], cuttable.leader()
     for one in scenes:
         one.hold(follower.url, ttl=TTL)
         one.wait_behind(leader.url, ttl=60)
@@ -46,7 +30,7 @@ def test_a_follower_cut_from_its_leader_cannot_keep_a_holder_in_the_dark(scenes,
         one.flavour.give_up_after(0.3)
 
     with follower.client() as bystander:
-        ensemble.cut_off(follower)
+        cuttable.cut_off(follower)
         cut_at = scenes[0].flavour.clock.now()
         successors = [one.waiter.result(20) for one in scenes]
         is_still_answering = bystander.exists("/") is not None
@@ -61,17 +45,17 @@ def test_a_follower_cut_from_its_leader_cannot_keep_a_holder_in_the_dark(scenes,
         assert successor.token > one.lease.token
 
 
-def test_a_follower_that_is_back_gives_a_lost_lease_no_second_life(scenes, ensemble):
+def test_a_follower_that_is_back_gives_a_lost_lease_no_second_life(scenes, cuttable):
     """Its client comes again with a new session, and waits like anybody else."""
-    follower, leader = ensemble.followers()[0], ensemble.leader()
+    follower, leader = cuttable.followers()[0], cuttable.leader()
     for one in scenes:
         one.hold(follower.url, ttl=TTL)
         one.wait_behind(leader.url, ttl=60)
         one.flavour.give_up_after(0.3)
-    ensemble.cut_off(follower)
+    cuttable.cut_off(follower)
     successors = [one.waiter.result(20)[0] for one in scenes]
 
-    ensemble.heal()
+    cuttable.heal()
 
     for one, successor in zip(scenes, successors, strict=True):
         one.flavour.give_up_after(2.0)

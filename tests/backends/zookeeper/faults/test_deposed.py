@@ -7,7 +7,6 @@ more of them, each with a holder and somebody who waits in either flavour.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from concurrent.futures import Future
 
 import pytest
@@ -27,19 +26,6 @@ SYNC_LIMIT = 40
 TTL = 1.0
 LONG = 8.0
 """A third of it outlasts an election, and that a request to the old leader is given up."""
-
-
-@pytest.fixture(scope="module")
-def members() -> Iterator[CuttableEnsemble]:
-    with CuttableEnsemble(settings={"syncLimit": SYNC_LIMIT}) as one:
-        yield one
-
-
-@pytest.fixture
-def ensemble(members, outliving) -> Iterator[CuttableEnsemble]:
-    """Whole when the test begins, and again when its clients close."""
-    yield members.heal()
-    members.heal()
 
 
 def _trusted_together(scenes, ensemble: CuttableEnsemble, *, silently: bool, lag: float) -> int:
@@ -81,9 +67,9 @@ def _others(ensemble: CuttableEnsemble, leader: ZooKeeperServer) -> str:
 
 @pytest.mark.parametrize("trial", range(TRIALS))
 @pytest.mark.parametrize("silently", [False, True], ids=["deposed", "cut off silently"])
-def test_a_leader_that_was_deposed_keeps_no_holder_in_the_dark(scenes, ensemble, silently, trial):
+def test_a_leader_that_was_deposed_keeps_no_holder_in_the_dark(scenes, cuttable, silently, trial):
     """It answers reads, pings, `sync` and greetings; when the next one holds, the holder knows."""
-    assert not _trusted_together(scenes, ensemble, silently=silently, lag=trial % 10 / 30)
+    assert not _trusted_together(scenes, cuttable, silently=silently, lag=trial % 10 / 30)
 
     for one in scenes:
         with pytest.raises(LeaseLost):
@@ -91,23 +77,23 @@ def test_a_leader_that_was_deposed_keeps_no_holder_in_the_dark(scenes, ensemble,
         assert one.waiter.result()[0].token > one.lease.token
 
 
-def test_such_a_trial_finds_a_heartbeat_that_is_no_transaction(scenes, ensemble, monkeypatch):
+def test_such_a_trial_finds_a_heartbeat_that_is_no_transaction(scenes, cuttable, monkeypatch):
     """With a `sync` instead, as it needs no majority, two trusted holders are seen."""
     monkeypatch.setattr(requests, "Confirm", requests.Sync)
 
-    assert _trusted_together(scenes, ensemble, silently=False, lag=0.0) == len(scenes)
+    assert _trusted_together(scenes, cuttable, silently=False, lag=0.0) == len(scenes)
 
 
-def test_a_greeting_by_a_deposed_leader_gives_no_more_time(scenes, ensemble, outliving):
+def test_a_greeting_by_a_deposed_leader_gives_no_more_time(scenes, cuttable, outliving):
     """Whoever connects to it anew is welcomed, as long as it believes in itself."""
-    leader = ensemble.leader()
+    leader = cuttable.leader()
     proxy = outliving.enter_context(ZooKeeperProxy(leader.port))
     for one in scenes:
         one.hold(proxy.url, ttl=TTL)
-        one.wait_behind(_others(ensemble, leader), ttl=60)
+        one.wait_behind(_others(cuttable, leader), ttl=60)
         one.diary.until_renewed(2)
 
-    ensemble.depose(leader, silently=False)
+    cuttable.depose(leader, silently=False)
     looks = [_overlaps(one) for one in scenes]
     while not all(one.done() for one in looks):
         proxy.reset()
@@ -116,15 +102,14 @@ def test_a_greeting_by_a_deposed_leader_gives_no_more_time(scenes, ensemble, out
     assert not any(one.result() for one in looks)
 
 
-def test_a_holder_that_reaches_the_new_leader_too_keeps_its_lease(scenes, ensemble):
+def test_a_holder_that_reaches_the_new_leader_too_keeps_its_lease(scenes, cuttable):
     """The old one is left as soon as it confirms nothing; the session goes on under the new."""
-    leader = ensemble.leader()
-    hosts = [leader.address, *(one.address for one in ensemble.members if one is not leader)]
+    leader = cuttable.leader()
     for one in scenes:
-        one.hold(f"zookeeper://{','.join(hosts)}", ttl=LONG, randomize_hosts=False)
-        one.wait_behind(_others(ensemble, leader), ttl=60)
+        one.hold(cuttable.url_from(leader), ttl=LONG, randomize_hosts=False)
+        one.wait_behind(_others(cuttable, leader), ttl=60)
 
-    ensemble.depose(leader, silently=False)
+    cuttable.depose(leader, silently=False)
     for one in scenes:
         one.diary.until_renewed(2)
 

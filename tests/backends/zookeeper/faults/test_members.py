@@ -157,11 +157,10 @@ def test_a_holder_and_the_leader_killed_together_cost_a_ttl_and_an_election(
 def test_one_member_is_enough_to_find_the_others(scenes, ensemble):
     """A URL whose first member is dead is good as long as a quorum stands."""
     dead = ensemble.followers()[0]
-    hosts = [dead.address, *(one.address for one in ensemble.members if one is not dead)]
     dead.kill()
 
     for one in scenes:
-        one.hold(f"zookeeper://{','.join(hosts)}", randomize_hosts=False)
+        one.hold(ensemble.url_from(dead), randomize_hosts=False)
 
         one.lease.check()
 
@@ -169,11 +168,10 @@ def test_one_member_is_enough_to_find_the_others(scenes, ensemble):
 def test_a_member_that_accepts_and_says_nothing_is_passed_over(scenes, ensemble):
     """Frozen, its port is still open: a new client tries the next one in time."""
     frozen = ensemble.followers()[0]
-    hosts = [frozen.address, *(one.address for one in ensemble.members if one is not frozen)]
     frozen.pause()
 
     for one in scenes:
-        one.hold(f"zookeeper://{','.join(hosts)}", randomize_hosts=False)
+        one.hold(ensemble.url_from(frozen), randomize_hosts=False)
 
         one.lease.check()
 
@@ -182,9 +180,8 @@ def test_a_member_that_falls_silent_is_left_long_before_the_ttl_is_over(scenes, 
     """Frozen, it closes nothing. A heartbeat waits two seconds for it, and not a third of a ttl."""
     ttl = 12.0
     silent = ensemble.followers()[0]
-    hosts = [silent.address, *(one.address for one in ensemble.members if one is not silent)]
     for one in scenes:
-        one.hold(f"zookeeper://{','.join(hosts)}", ttl=ttl, randomize_hosts=False)
+        one.hold(ensemble.url_from(silent), ttl=ttl, randomize_hosts=False)
 
     silent.pause()
     frozen_at = scenes[0].flavour.clock.now()
