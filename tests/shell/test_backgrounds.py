@@ -10,29 +10,18 @@ from typing import Any
 
 import pytest
 from eventually import eventually
+from virtual import virtual
 
-from holdfast import AsyncLocks, LeaseLost, Locks, LocksClosed, OutcomeUnknown
-from holdfast.backends.memory._async.backend import AsyncMemoryBackend
+from holdfast import LeaseLost, Locks, LocksClosed, OutcomeUnknown
 from holdfast.backends.memory._sync.backend import MemoryBackend
 from holdfast.backends.memory.store import MemoryStore
 from holdfast.runtime import aio
 from holdfast.testing import (
-    AsyncFaultyBackend,
     FaultyBackend,
     ManualClock,
     VirtualClock,
-    VirtualTimeLoop,
     run_in_virtual_time,
 )
-
-
-def virtual(store: MemoryStore | None = None, **options: Any) -> tuple[AsyncLocks, Any]:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualTimeLoop)
-    clock = VirtualClock(loop)
-    inner = AsyncMemoryBackend(clock=clock, store=store or MemoryStore(clock))
-    backend = AsyncFaultyBackend(inner, clock=clock)
-    return AsyncLocks.from_backend(backend, clock=clock, **options), backend
 
 
 def manual(clock: ManualClock, **options: Any) -> tuple[Locks, Any]:

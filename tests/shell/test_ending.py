@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import pytest
+from virtual import virtual_clock
 
 from holdfast import (
     AsyncLease,
@@ -27,16 +28,8 @@ from holdfast.runtime import threads
 from holdfast.testing import (
     AsyncFaultyBackend,
     FaultyBackend,
-    VirtualClock,
-    VirtualTimeLoop,
     run_in_virtual_time,
 )
-
-
-def virtual_clock() -> VirtualClock:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualTimeLoop)
-    return VirtualClock(loop)
 
 
 def test_an_interrupt_in_the_middle_of_a_release_does_not_keep_the_lock(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from virtual import virtual_clock
 
 from holdfast import AsyncLocks, Grant, LockError, OutcomeUnknown
 from holdfast.backends.memory._async.backend import AsyncMemoryBackend
@@ -14,16 +15,8 @@ from holdfast.backends.memory.store import MemoryStore
 from holdfast.runtime import aio
 from holdfast.testing import (
     AsyncFaultyBackend,
-    VirtualClock,
-    VirtualTimeLoop,
     run_in_virtual_time,
 )
-
-
-def virtual_clock() -> VirtualClock:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualTimeLoop)
-    return VirtualClock(loop)
 
 
 class _Ended:

@@ -9,28 +9,16 @@ import threading
 from typing import Any
 
 import pytest
+from virtual import virtual
 
-from holdfast import AsyncLocks, LeaseLost, Locks, OutcomeUnknown
-from holdfast.backends.memory._async.backend import AsyncMemoryBackend
+from holdfast import LeaseLost, Locks, OutcomeUnknown
 from holdfast.backends.memory._sync.backend import MemoryBackend
 from holdfast.backends.memory.store import MemoryStore
 from holdfast.testing import (
-    AsyncFaultyBackend,
     FaultyBackend,
     ManualClock,
-    VirtualClock,
-    VirtualTimeLoop,
     run_in_virtual_time,
 )
-
-
-def virtual(**options: Any) -> tuple[AsyncLocks, AsyncFaultyBackend]:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualTimeLoop)
-    clock = VirtualClock(loop)
-    inner = AsyncMemoryBackend(clock=clock, store=MemoryStore(clock))
-    backend = AsyncFaultyBackend(inner, clock=clock)
-    return AsyncLocks.from_backend(backend, clock=clock, **options), backend
 
 
 def test_an_abandoned_lease_is_no_longer_renewed() -> None:

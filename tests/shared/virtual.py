@@ -1,0 +1,28 @@
+"""A client on a store in memory, in virtual time, whose store can fail."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from holdfast import AsyncLocks
+from holdfast.backends.memory._async.backend import AsyncMemoryBackend
+from holdfast.backends.memory.store import MemoryStore
+from holdfast.testing import AsyncFaultyBackend, VirtualClock, VirtualTimeLoop
+
+
+def virtual_clock() -> VirtualClock:
+    """Return the clock of the running loop."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    return VirtualClock(loop)
+
+
+def virtual(
+    store: MemoryStore | None = None, **options: Any
+) -> tuple[AsyncLocks, AsyncFaultyBackend]:
+    """Return a client, and its backend, which fails when told to."""
+    clock = virtual_clock()
+    inner = AsyncMemoryBackend(clock=clock, store=store or MemoryStore(clock))
+    backend = AsyncFaultyBackend(inner, clock=clock)
+    return AsyncLocks.from_backend(backend, clock=clock, **options), backend
