@@ -113,7 +113,7 @@ class Proxy:
         self,
         port: int,
         *,
-        scheme: str = "redis",
+        scheme: str = "tcp",
         division: Division = as_it_comes,
         listens_within: float = 0.0,
     ) -> None:
@@ -143,8 +143,8 @@ class Proxy:
         self._loop.close()
 
     # -- what a test may ask for: single requests ------------------------------------------
-    # Each acts on as many such requests as `times` says, or from the `nth` on, and gives an event
-    # that is set when it has.
+    # Each acts on as many such requests as `times` says, from the `nth` on, and gives an event
+    # that is set when the first of them has come by.
 
     def lose_reply_to(self, which: Which, *, times: float = 1, nth: int = 1) -> threading.Event:
         """Deliver the request, and drop what its connection answers from then on."""

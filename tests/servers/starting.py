@@ -221,8 +221,11 @@ def _built(kind: type[Server]) -> Path:
     """Return the data directory of which each server of this kind gets a copy."""
     directory = _directory(f"{kind.kind}-built", kind.account)
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    kind.build(directory / "data")
-    return directory / "data"
+    data = directory / "data"
+    kind.build(data)
+    if _as(kind.account):
+        shutil.chown(data, kind.account)
+    return data
 
 
 def _directory(name: str, account: str) -> Path:

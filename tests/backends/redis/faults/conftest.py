@@ -29,7 +29,7 @@ def server() -> Iterator[RedisServer]:
 
 @pytest.fixture
 def proxy(server) -> Iterator[Proxy]:
-    with Proxy(server.port) as one:
+    with Proxy(server.port, scheme="redis") as one:
         yield one
 
 
