@@ -36,6 +36,7 @@ EARLY = (
     "tests/backends/sqlite/",
     "tests/backends/redis/faults/",
     "tests/backends/redis/topologies/",
+    "tests/backends/redis/test_script_costs.py",
     "tests/cli/test_demo.py",
     "tests/tools/test_new_store.py",
     "tests/docs/",
