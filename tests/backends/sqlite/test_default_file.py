@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.backends.sqlite import filesystem
+from holdfast.backends.sqlite import declaration, filesystem
 
 
 @pytest.fixture
 def state_home(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(filesystem, "is_container", lambda: False)
+    monkeypatch.setattr(declaration, "is_container", lambda: False)
     return tmp_path / "state"
 
 
@@ -53,7 +53,7 @@ def test_the_default_path_is_logged_once_per_client(state_home, caplog):
 
 def test_the_default_in_a_container_is_a_warning(state_home, caplog, monkeypatch):
     """Two containers of one service exclude nobody but themselves there."""
-    monkeypatch.setattr(filesystem, "is_container", lambda: True)
+    monkeypatch.setattr(declaration, "is_container", lambda: True)
 
     with holdfast.Locks():
         pass
