@@ -112,12 +112,14 @@ def strangers(package: Path) -> list[str]:
 
     Otherwise a name could be in use, and missing from one of the two, unseen.
     """
+    halves = (path for half in ("aio", "threads") for path in package.rglob(f"{half}.py"))
+    offers = {path: set(offered(path)) for path in halves}
     return [
         f"{path.relative_to(package).as_posix()} uses {name} of "
         f"{pair.relative_to(package).as_posix()}, whose __all__ does not name it"
         for path in sorted(package.rglob("*.py"))
         for pair, name in uses(path, package)
-        if is_public(name) and name not in set(offered(pair))
+        if is_public(name) and name not in offers[pair]
     ]
 
 
@@ -135,8 +137,9 @@ def uses(path: Path, package: Path) -> Iterator[tuple[Path, str]]:
             elif alias.name in {"aio", "threads"}:
                 modules[alias.asname or alias.name] = place / f"{alias.name}.py"
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in modules:
-            yield modules[ast.unparse(node.value)], node.attr
+        owner = node.value if isinstance(node, ast.Attribute) else None
+        if isinstance(owner, ast.Name) and owner.id in modules:
+            yield modules[owner.id], node.attr
 
 
 def test_hand_written_pairs_offer_the_same_names() -> None:
