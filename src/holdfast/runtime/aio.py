@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack as ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import ConfigurationError
+from holdfast.runtime.gathering import gather_tasks as gather
 from holdfast.runtime.leaving import Owing
 from holdfast.runtime.lineage import parents, remember_context
 from holdfast.runtime.lookout import Lookout
@@ -41,6 +42,7 @@ __all__ = [
     "close_at_exit",
     "context",
     "context_name",
+    "gather",
     "has_ended",
     "is_background",
     "is_flavoured",
@@ -50,8 +52,10 @@ __all__ = [
     "readable",
     "remember_context",
     "shield",
+    "sleep",
     "spawn",
     "spawn_lookout",
+    "undertake",
     "wait_for",
 ]
 
@@ -158,6 +162,11 @@ def is_flavoured(function: Callable[..., object]) -> bool:
     return inspect.iscoroutinefunction(function)
 
 
+async def sleep(seconds: float) -> None:
+    """Do nothing for so long."""
+    await asyncio.sleep(seconds)
+
+
 async def wait_for(event: Event, *, deadline: float, clock: Clock) -> bool:
     """Wait until the event is set or the deadline has passed; true if it is set."""
     while not event.is_set():
@@ -221,6 +230,10 @@ class Task:
         if self._task is not asyncio.current_task():
             await asyncio.wait([self._task])
 
+    def cancel(self) -> None:
+        """Let it end at its next await."""
+        self._task.cancel()
+
     def is_alive(self) -> bool:
         """Whether it still runs."""
         return not self._task.done()
@@ -240,8 +253,25 @@ def spawn(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> Ta
     """Run the function beside the caller; never a step of it before this returns."""
     # Not by the loop's task factory: an eager one runs the function, perhaps to its end, before
     # the caller knows what it has spawned.
+    return Task(_begun(function, name))
+
+
+def _begun(function: Callable[[], Coroutine[Any, Any, None]], name: str) -> asyncio.Task[None]:
     loop, context = asyncio.get_running_loop(), _background()
-    return Task(asyncio.Task(function(), loop=loop, name=name, context=context))
+    return asyncio.Task(function(), loop=loop, name=name, context=context)
+
+
+def undertake(
+    function: Callable[[], Coroutine[Any, Any, None]], *, name: str, ended: Event
+) -> Task:
+    """Do it in a task of its own, which a cancellation of the caller does not end.
+
+    The event is set when it has ended, whatever ended it: a task can be cancelled before its
+    first step, and then does not take one.
+    """
+    task = _begun(function, name)
+    task.add_done_callback(lambda _: ended.set())
+    return Task(task)
 
 
 def spawn_lookout(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> Lookout:

@@ -8,11 +8,13 @@ import inspect
 import select
 import sys
 import threading
+import time
 import weakref
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from holdfast.errors import ConfigurationError
+from holdfast.runtime.gathering import gather_threads as gather
 from holdfast.runtime.leaving import Owing, keep_for_block, leaves_block
 from holdfast.runtime.working import ThreadWorker as Worker
 
@@ -41,6 +43,7 @@ __all__ = [
     "close_at_exit",
     "context",
     "context_name",
+    "gather",
     "has_ended",
     "is_background",
     "is_flavoured",
@@ -50,8 +53,10 @@ __all__ = [
     "readable",
     "remember_context",
     "shield",
+    "sleep",
     "spawn",
     "spawn_lookout",
+    "undertake",
     "wait_for",
 ]
 
@@ -159,6 +164,11 @@ def shield(result: T) -> T:
     return result
 
 
+def sleep(seconds: float) -> None:
+    """Do nothing for so long."""
+    time.sleep(seconds)
+
+
 def wait_for(event: Event, *, deadline: float, clock: Clock) -> bool:
     """Wait until the event is set or the deadline has passed; true if it is set."""
     while not event.is_set():
@@ -230,6 +240,9 @@ class Task:
         if self._thread is not threading.current_thread():
             self._thread.join()
 
+    def cancel(self) -> None:
+        """Do nothing: a thread cannot be cancelled."""
+
     def is_alive(self) -> bool:
         """Whether it still runs; false in a forked child, which has no such thread."""
         return self._thread.is_alive()
@@ -255,6 +268,19 @@ def spawn(function: Callable[[], None], *, name: str) -> Task:
     thread = threading.Thread(target=work, name=name, daemon=True)
     thread.start()
     return Task(thread)
+
+
+def undertake(function: Callable[[], None], *, name: str, ended: Event) -> Task | None:
+    """Do it here: nobody can cancel the caller, and a thread of its own would cost more.
+
+    The event is set when it has ended, whatever ended it.
+    """
+    del name
+    try:
+        function()
+    finally:
+        ended.set()
+    return None
 
 
 spawn_lookout = spawn  # no thread can be cancelled

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from holdfast._async.backend import AsyncBackend
-from holdfast._async.single_flight import AsyncSingleFlight
+from holdfast._async.single_flight import LAST_WORD, AsyncSingleFlight
 from holdfast.backends.zookeeper import address, requests
 from holdfast.backends.zookeeper._async.diagnosis import diagnosed
 from holdfast.backends.zookeeper._async.inspecting import AsyncInspecting
@@ -92,8 +93,7 @@ class AsyncZooKeeperBackend(AsyncBackend):
     def _begin(self) -> None:
         self._state = runtime.StateLock()
         self._reading: AsyncInspecting | None = None
-        self._opening = AsyncSingleFlight(self._clock)
-        self._failure: LockError | None = None
+        self._opening = AsyncSingleFlight[None](self._clock)
         self._carriers: dict[str, AsyncInspecting] = {}
         self._tombs: dict[str, float] = {}
         self._broken: dict[str, None] = {}
@@ -227,6 +227,7 @@ class AsyncZooKeeperBackend(AsyncBackend):
 
     async def aclose(self) -> None:
         """See the protocol."""
+        await self._opening.end()
         reading = self._reading
         # A name that is to stay closed for a while stays so until the server ends the session.
         await self._leave(goodbye=reading is None or not reading.session.closing)
@@ -330,9 +331,13 @@ class AsyncZooKeeperBackend(AsyncBackend):
         """Return the session to use, opening one where there is none; None takes any ttl."""
         reading = self._reading
         while reading is None or not self._fits(reading.session, ttl):
-            was_us = await self._opening.fly(lambda: self._open(ttl, deadline), deadline=deadline)
-            if not was_us and self._failure is not None:
-                raise type(self._failure)(str(self._failure)) from self._failure
+            opening = await self._opening.fly(
+                partial(self._open, ttl, deadline), deadline=deadline + LAST_WORD
+            )
+            if opening.is_known:
+                opening.result()
+            elif opening.is_cut_off:
+                raise BackendUnavailable(f"{self.location}: closed before there was a session")
             if self._clock.now() >= deadline:
                 raise BackendUnavailable(f"{self.location}: there was no time left to connect")
             reading = self._reading
@@ -351,7 +356,6 @@ class AsyncZooKeeperBackend(AsyncBackend):
         return False
 
     async def _open(self, ttl: float | None, deadline: float) -> None:
-        self._failure = None
         self._ttl = ttl or self._ttl
         old, parting = self._reading, None
         try:
@@ -361,9 +365,6 @@ class AsyncZooKeeperBackend(AsyncBackend):
             await session.open(deadline=deadline)
             self._reading = AsyncInspecting(session, self._doors, self._clock)
             parting = None if old is None else old.session
-        except LockError as error:
-            self._failure = error
-            raise
         finally:
             if parting is not None:
                 self._part_from(parting)

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 
-from holdfast._async.single_flight import AsyncSingleFlight
+from holdfast._async.single_flight import LAST_WORD, AsyncSingleFlight
 from holdfast._async.wakeups import AsyncWakeups
 from holdfast.backends.zookeeper import refusals, requests
 from holdfast.backends.zookeeper.answers import checked
@@ -81,7 +82,7 @@ class AsyncSession:
         self._alarm = alarm
         self._state = runtime.StateLock()
         self._proof = Proof(opened_at=-NEVER, ttl=ttl)
-        self._proving = AsyncSingleFlight(clock)
+        self._proving = AsyncSingleFlight[None](clock)
         self._silent_since: float | None = None
         self._kick = runtime.Event()
         self._task: runtime.Task | None = None
@@ -149,7 +150,11 @@ class AsyncSession:
         """
         now = self._clock.now()
         if self._proof.is_due(now):
-            await self._proving.fly(lambda: self._confirm(now, deadline), deadline=deadline)
+            proving = await self._proving.fly(
+                partial(self._confirm, now, deadline), deadline=deadline + LAST_WORD
+            )
+            if proving.was_ours and proving.is_known:
+                proving.result()
         return now - self._proof.last_confirmed < self.ttl / 2
 
     async def prove_for_grant(self, *, deadline: float) -> None:

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from holdfast._sync.backend import Backend
-from holdfast._sync.single_flight import SingleFlight
+from holdfast._sync.single_flight import LAST_WORD, SingleFlight
 from holdfast.backends.zookeeper import address, requests
 from holdfast.backends.zookeeper._sync.diagnosis import diagnosed
 from holdfast.backends.zookeeper._sync.inspecting import Inspecting
@@ -94,8 +95,7 @@ class ZooKeeperBackend(Backend):
     def _begin(self) -> None:
         self._state = runtime.StateLock()
         self._reading: Inspecting | None = None
-        self._opening = SingleFlight(self._clock)
-        self._failure: LockError | None = None
+        self._opening = SingleFlight[None](self._clock)
         self._carriers: dict[str, Inspecting] = {}
         self._tombs: dict[str, float] = {}
         self._broken: dict[str, None] = {}
@@ -229,6 +229,7 @@ class ZooKeeperBackend(Backend):
 
     def close(self) -> None:
         """See the protocol."""
+        self._opening.end()
         reading = self._reading
         # A name that is to stay closed for a while stays so until the server ends the session.
         self._leave(goodbye=reading is None or not reading.session.closing)
@@ -332,9 +333,13 @@ class ZooKeeperBackend(Backend):
         """Return the session to use, opening one where there is none; None takes any ttl."""
         reading = self._reading
         while reading is None or not self._fits(reading.session, ttl):
-            was_us = self._opening.fly(lambda: self._open(ttl, deadline), deadline=deadline)
-            if not was_us and self._failure is not None:
-                raise type(self._failure)(str(self._failure)) from self._failure
+            opening = self._opening.fly(
+                partial(self._open, ttl, deadline), deadline=deadline + LAST_WORD
+            )
+            if opening.is_known:
+                opening.result()
+            elif opening.is_cut_off:
+                raise BackendUnavailable(f"{self.location}: closed before there was a session")
             if self._clock.now() >= deadline:
                 raise BackendUnavailable(f"{self.location}: there was no time left to connect")
             reading = self._reading
@@ -353,7 +358,6 @@ class ZooKeeperBackend(Backend):
         return False
 
     def _open(self, ttl: float | None, deadline: float) -> None:
-        self._failure = None
         self._ttl = ttl or self._ttl
         old, parting = self._reading, None
         try:
@@ -363,9 +367,6 @@ class ZooKeeperBackend(Backend):
             session.open(deadline=deadline)
             self._reading = Inspecting(session, self._doors, self._clock)
             parting = None if old is None else old.session
-        except LockError as error:
-            self._failure = error
-            raise
         finally:
             if parting is not None:
                 self._part_from(parting)

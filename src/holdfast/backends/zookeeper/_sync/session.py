@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 
-from holdfast._sync.single_flight import SingleFlight
+from holdfast._sync.single_flight import LAST_WORD, SingleFlight
 from holdfast._sync.wakeups import Wakeups
 from holdfast.backends.zookeeper import refusals, requests
 from holdfast.backends.zookeeper.answers import checked
@@ -83,7 +84,7 @@ class Session:
         self._alarm = alarm
         self._state = runtime.StateLock()
         self._proof = Proof(opened_at=-NEVER, ttl=ttl)
-        self._proving = SingleFlight(clock)
+        self._proving = SingleFlight[None](clock)
         self._silent_since: float | None = None
         self._kick = runtime.Event()
         self._task: runtime.Task | None = None
@@ -151,7 +152,11 @@ class Session:
         """
         now = self._clock.now()
         if self._proof.is_due(now):
-            self._proving.fly(lambda: self._confirm(now, deadline), deadline=deadline)
+            proving = self._proving.fly(
+                partial(self._confirm, now, deadline), deadline=deadline + LAST_WORD
+            )
+            if proving.was_ours and proving.is_known:
+                proving.result()
         return now - self._proof.last_confirmed < self.ttl / 2
 
     def prove_for_grant(self, *, deadline: float) -> None:
