@@ -174,7 +174,7 @@ def test_without_a_thread_to_be_had_the_nodes_are_asked_one_by_one(cluster, driv
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr("holdfast.backends.redis.side_by_side.threading.Thread.start", refuse)
+        patch.setattr("holdfast.runtime.gathering.threading.Thread.start", refuse)
         outcomes = renew(grants, deadline=deadline)
 
     assert outcomes == [Renewal.RENEWED] * 3

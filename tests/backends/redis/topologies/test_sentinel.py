@@ -11,7 +11,8 @@ from servers.redis_sentinels import SERVICE, Sentinels
 from servers.starting import free_ports
 
 from holdfast import BackendUnavailable, ConfigurationError, Locks
-from holdfast.backends.redis.sentinel import aio, threads
+from holdfast.backends.redis._async import sentinel as aio
+from holdfast.backends.redis._sync import sentinel as threads
 from holdfast.backends.redis.sentinel.answers import LOOK_EVERY
 
 

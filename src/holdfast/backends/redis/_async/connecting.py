@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.backends.redis._async.cluster import AsyncCluster
+from holdfast.backends.redis._async.sentinel import AsyncSentinelWire
 from holdfast.backends.redis.addresses import (
     address_of_client,
     address_of_url,
     checked_options,
     understood,
 )
-from holdfast.backends.redis.cluster.aio import Cluster
 from holdfast.backends.redis.connection.aio import Wire, kind_of_connection
-from holdfast.backends.redis.sentinel.aio import SentinelWire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.backends.redis.addresses import Address
     from holdfast.runtime.clock import Clock
 
-AnyWire = Wire | Cluster
+AnyWire = Wire | AsyncCluster
 
 
 def wire_to_url(url: str, *, where: str, options: Mapping[str, Any], clock: Clock) -> AnyWire:
@@ -40,7 +40,7 @@ def _wire_to(address: Address, clock: Clock) -> AnyWire:
     kind = kind_of_connection(tls=address.tls, is_socket="path" in address.options)
     options = understood(address.options, by=kind)
     if address.topology == "sentinel":
-        return SentinelWire(address, kind=kind, options=options, clock=clock)
+        return AsyncSentinelWire(address, kind=kind, options=options, clock=clock)
     if address.topology == "cluster":
-        return Cluster(address, kind=kind, options=options, clock=clock)
+        return AsyncCluster(address, kind=kind, options=options, clock=clock)
     return Wire(kind=kind, options=options, clock=clock, where=address.where)

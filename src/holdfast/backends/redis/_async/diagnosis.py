@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from holdfast.backends.redis import permissions, refusals, requests
-from holdfast.backends.redis.cluster.aio import Cluster
+from holdfast.backends.redis._async.cluster import AsyncCluster
+from holdfast.backends.redis._async.sentinel import AsyncSentinelWire
 from holdfast.backends.redis.cluster.findings import merged
 from holdfast.backends.redis.findings import Facts, findings
 from holdfast.backends.redis.resp import Refusal, Reply, packed
-from holdfast.backends.redis.sentinel.aio import SentinelWire
 from holdfast.backends.redis.sentinel.findings import sentinel_findings
 from holdfast.errors import BackendUnavailable, ConfigurationError, OutcomeUnknown
 from holdfast.model import Finding
@@ -48,13 +48,13 @@ class Question:
 
 async def diagnosed(wire: AnyWire, question: Question) -> list[Finding]:
     """Return what one server can promise, or all that belong together."""
-    if isinstance(wire, Cluster):
+    if isinstance(wire, AsyncCluster):
         nodes = await wire.nodes(deadline=question.deadline())
         return merged(
             {str(endpoint): await _of_node(one, question) for endpoint, one in nodes.items()}
         )
     found = findings(await _facts(wire, question))
-    if isinstance(wire, SentinelWire):
+    if isinstance(wire, AsyncSentinelWire):
         views = await wire.views(deadline=question.deadline())
         found += sentinel_findings(views, wire.service, where=wire.where)
     return found

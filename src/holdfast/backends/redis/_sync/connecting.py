@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.backends.redis._sync.cluster import Cluster
+from holdfast.backends.redis._sync.sentinel import SentinelWire
 from holdfast.backends.redis.addresses import (
     address_of_client,
     address_of_url,
     checked_options,
     understood,
 )
-from holdfast.backends.redis.cluster.threads import Cluster
 from holdfast.backends.redis.connection.threads import Wire, kind_of_connection
-from holdfast.backends.redis.sentinel.threads import SentinelWire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from holdfast.backends.redis import permissions, refusals, requests
+from holdfast.backends.redis._sync.cluster import Cluster
+from holdfast.backends.redis._sync.sentinel import SentinelWire
 from holdfast.backends.redis.cluster.findings import merged
-from holdfast.backends.redis.cluster.threads import Cluster
 from holdfast.backends.redis.findings import Facts, findings
 from holdfast.backends.redis.resp import Refusal, Reply, packed
 from holdfast.backends.redis.sentinel.findings import sentinel_findings
-from holdfast.backends.redis.sentinel.threads import SentinelWire
 from holdfast.errors import BackendUnavailable, ConfigurationError, OutcomeUnknown
 from holdfast.model import Finding
 

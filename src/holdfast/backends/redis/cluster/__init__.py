@@ -19,5 +19,5 @@ Messages reach every node over the cluster's bus, so one subscription, to any no
 of them. It is given up when that node does not answer, or hears the others no more; see
 `listening`.
 
-`aio` and `threads` are a hand-written pair.
+Here is what both flavours share; what acts is in `_async/cluster.py`.
 """

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from redis._parsers import _AsyncRESP3Parser
+from redis.asyncio import Redis
 from redis.asyncio import connection as driver
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from holdfast._async.single_flight import AsyncSingleFlight
 from holdfast.backends.redis import refusals
 from holdfast.backends.redis.addresses import host_name_checked
 from holdfast.backends.redis.credentials import guarded
@@ -204,6 +207,16 @@ def kind_of_connection(*, tls: bool, is_socket: bool) -> type:
     return driver.SSLConnection if tls else driver.Connection
 
 
+def client_of_sentinel(**options: Any) -> Any:  # noqa: ANN401 - the driver's
+    """Return a client of the driver's own, which connects when it is asked something."""
+    return Redis(**{**options, "retry": Retry(NoBackoff(), 0), "protocol": 2})
+
+
+def let_go_in_child(clients: object) -> None:
+    """Leave such clients to the parent process, which still uses them."""
+    forking.leak(clients)
+
+
 class Wire:
     """The way to one server."""
 
@@ -216,7 +229,7 @@ class Wire:
         self._options = guarded(options, where=where)
         self._clock = clock
         self._link: Link | None = None
-        self._connecting: asyncio.Task[Link] | None = None
+        self._connecting = AsyncSingleFlight[Link](clock)
 
     @classmethod
     def from_url(cls, url: str, *, options: dict[str, Any], clock: Clock, where: str) -> Wire:
@@ -250,31 +263,27 @@ class Wire:
     async def _connected(self, deadline: float) -> Link:
         if self._link is not None and self._link.is_open:
             return self._link
-        left = deadline - self._clock.now()
-        if left <= 0:
+        if deadline <= self._clock.now():
             raise BackendUnavailable(f"{self.where}: there was no time left to connect")
         # All who ask meanwhile wait for the same attempt; none of them can cancel it.
-        if self._connecting is None:
-            self._connecting = asyncio.get_running_loop().create_task(self._connect(left))
-            self._connecting.add_done_callback(self._connected_or_not)
-        # Not by `asyncio.timeout`: a release asks inside a shield, which keeps it out.
-        connecting = self._connecting
-        done, _ = await asyncio.wait([connecting], timeout=left)
-        if not done:
-            raise refusals.unreachable(TimeoutError("no connection in time"), where=self.where)
-        if connecting.cancelled():
+        connecting = await self._connecting.fly(
+            partial(self._connect_for_all, deadline), deadline=deadline
+        )
+        if connecting.is_known:
+            return connecting.result()
+        if connecting.is_cut_off:
             raise BackendUnavailable(f"{self.where}: closed before there was a connection")
-        return connecting.result()
+        raise refusals.unreachable(TimeoutError("no connection in time"), where=self.where)
 
-    def _connected_or_not(self, task: asyncio.Task[Link]) -> None:
-        self._connecting = None
-        if not task.cancelled() and task.exception() is None:
-            self._link = task.result()
+    async def _connect_for_all(self, deadline: float) -> Link:
+        self._link = link = await self._connect(deadline)
+        return link
 
-    async def _connect(self, left: float) -> Link:
-        return await self._dial({}, left)
+    async def _connect(self, deadline: float) -> Link:
+        return await self._dial({}, deadline)
 
-    async def _dial(self, endpoint: dict[str, Any], left: float) -> Link:
+    async def _dial(self, endpoint: dict[str, Any], deadline: float) -> Link:
+        left = max(0.001, deadline - self._clock.now())
         connection = self._kind(
             **{
                 **host_name_checked(self._kind),
@@ -351,11 +360,19 @@ class Wire:
 
     # -- closing -----------------------------------------------------------------------
 
+    def _may_reuse(self) -> bool:
+        """Whether the next request may go out on a connection that was made before."""
+        return self._link is not None and self._link.is_open
+
+    def leave(self) -> None:
+        """Let no connection that was made before be used again, nor listened to."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
     async def close(self) -> None:
         """Close the connection."""
-        if self._connecting is not None:
-            self._connecting.cancel()
-            await asyncio.wait([self._connecting])
+        await self._connecting.end()
         if self._link is not None:
             self._link.close()
             self._link = None
@@ -365,4 +382,5 @@ class Wire:
         """Leave the parent's connection alone."""
         if self._link is not None:
             self._link.leak()
-        self._link = self._connecting = None
+        self._link = None
+        self._connecting.after_fork_in_child()

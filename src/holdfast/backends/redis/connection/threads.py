@@ -12,9 +12,11 @@ import select
 import socket
 import ssl
 import struct
+import weakref
 from _socket import socket as KernelSocket  # noqa: N812 - what `socket.socket` is, unless patched
 from typing import TYPE_CHECKING, Any
 
+from redis import Redis
 from redis import connection as driver
 from redis._parsers import Encoder, _RESP3Parser
 from redis.backoff import NoBackoff
@@ -168,6 +170,15 @@ def kind_of_connection(*, tls: bool, is_socket: bool) -> type:
     return driver.SSLConnection if tls else driver.Connection
 
 
+def client_of_sentinel(**options: Any) -> Any:  # noqa: ANN401 - the driver's
+    """Return a client of the driver's own, which connects when it is asked something."""
+    return Redis(**{**options, "retry": Retry(NoBackoff(), 0), "protocol": 2})
+
+
+def let_go_in_child(_clients: object) -> None:
+    """Do nothing: such a client closes its copy of the connection, and says nothing there."""
+
+
 class Wire:
     """The way to one server."""
 
@@ -181,6 +192,9 @@ class Wire:
         self._clock = clock
         self._idle: list[Link] = []
         self._generation = 0
+        self._subscriptions: weakref.WeakValueDictionary[int, Subscription] = (
+            weakref.WeakValueDictionary()
+        )
 
     @classmethod
     def from_url(cls, url: str, *, options: dict[str, Any], clock: Clock, where: str) -> Wire:
@@ -314,7 +328,7 @@ class Wire:
         try:
             link.send(packed(b"SUBSCRIBE", channel), deadline=deadline)
             self._confirmed(link.receive(deadline=deadline))
-            return (kind or Subscription)(link, hear, clock=self._clock)
+            return self._known((kind or Subscription)(link, hear, clock=self._clock))
         except OSError as error:
             # Of the connection, or no descriptors are left for what a subscription needs besides.
             link.close()
@@ -325,6 +339,12 @@ class Wire:
         except BaseException:
             link.close()
             raise
+
+    def _known(self, subscription: Subscription) -> Subscription:
+        self._subscriptions[id(subscription)] = subscription
+        if subscription.generation != self._generation:
+            subscription.shut()  # its server was left before it was known here
+        return subscription
 
     def _confirmed(self, reply: Reply | Push) -> None:
         if isinstance(reply, Refusal):
@@ -340,6 +360,18 @@ class Wire:
         return {"": list(range(len(requests)))}
 
     # -- closing -----------------------------------------------------------------------
+
+    def _may_reuse(self) -> bool:
+        """Whether the next request may go out on a connection that was made before."""
+        return True  # another thread may put one back at any moment
+
+    def leave(self) -> None:
+        """Let no connection that was made before be used again, nor listened to."""
+        Wire.close(self)
+        # In one step: another thread may subscribe meanwhile.
+        for one in self._subscriptions.valuerefs():
+            if (subscription := one()) is not None:
+                subscription.shut()
 
     def close(self) -> None:
         """Close every connection: now, or when its call has ended."""

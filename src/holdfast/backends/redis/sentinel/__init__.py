@@ -7,5 +7,5 @@ Asked again, with growing pauses and within the request's deadline: when no mast
 reached, and what a server refused because it no longer is the master. A request whose reply
 was lost is not repeated here; see `topology`. Replicas are never asked.
 
-`aio` and `threads` are a hand-written pair.
+Here is what both flavours share; what acts is in `_async/sentinel.py`.
 """

@@ -8,6 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from holdfast.backends.redis.cluster import listening
 from holdfast.backends.redis.resp import MORE, NotRedis, Push
 
 if TYPE_CHECKING:
@@ -208,6 +209,54 @@ class Subscription:
         self._link.close()
         self._kicks.close()
         self._nudges.close()
+
+
+class ClusterSubscription(Subscription):
+    """Hears one channel, and notices when the node falls silent or leaves the cluster.
+
+    The node may serve none of our names: then no request of ours would notice it.
+    """
+
+    def __init__(self, link: Link, hear: Callable[[bytes], None], *, clock: Clock) -> None:
+        super().__init__(link, hear, clock=clock)
+        self._heard_at = clock.now()
+        self._asked_at = self._heard_at
+        self._question = b""
+        self._is_deaf = False
+
+    def asking(self, channel: bytes) -> ClusterSubscription:
+        """Know what to ask the node, now and then."""
+        self._question = listening.question(channel)
+        return self
+
+    def listen(self, *, until: float) -> bool:
+        """Tell of what is heard until then, or until kicked; false once the node is gone, or deaf.
+
+        A kick is how a guest that read the answer makes that known.
+        """
+        now = self._clock.now()
+        if self._is_deaf:
+            return False
+        if self._asked_at > self._heard_at:
+            if now - self._asked_at > listening.PATIENCE:
+                return False
+        elif now - self._heard_at >= listening.ASK_EVERY:
+            self._asked_at = now
+            try:
+                with self._using:  # a guest may be reading it, and TLS bears one at a time
+                    self._link.send(self._question, deadline=now + listening.PATIENCE)
+            except OSError:
+                return False
+        return super().listen(until=until) and not self._is_deaf
+
+    def _read(self) -> None:
+        super()._read()
+        self._heard_at = self._clock.now()
+
+    def _answered(self, reply: Reply) -> None:
+        self._is_deaf = listening.is_deaf(reply)
+        if self._is_deaf:
+            self.kick()
 
 
 class Kicks:

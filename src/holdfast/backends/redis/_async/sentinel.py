@@ -1,19 +1,19 @@
-"""The way to a master that Sentinels watch, sync flavour; `aio` is its pair."""
+"""The way to whichever server is the master; `sentinel/` says the rules, and decides."""
 
 from __future__ import annotations
 
-import threading
-import time
-import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from redis import Redis
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
-from redis.retry import Retry
 
-from holdfast.backends.redis.connection.threads import Link, Wire
+from holdfast._async.single_flight import AsyncSingleFlight
+from holdfast.backends.redis.connection.aio import (
+    Link,
+    Wire,
+    client_of_sentinel,
+    let_go_in_child,
+)
 from holdfast.backends.redis.routing import Endpoint, attempt_until, is_passing
 from holdfast.backends.redis.sentinel.answers import (
     AFTER_SILENCE,
@@ -28,20 +28,19 @@ from holdfast.backends.redis.sentinel.answers import (
     not_master,
     promoted,
 )
-from holdfast.backends.redis.side_by_side import side_by_side
 from holdfast.core.backoff import delay
 from holdfast.errors import BackendUnavailable
+from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from holdfast.backends.redis.addresses import Address
     from holdfast.backends.redis.resp import Reply
-    from holdfast.backends.redis.subscription.threads import Subscription
     from holdfast.runtime.clock import Clock
 
 
-class SentinelWire(Wire):
+class AsyncSentinelWire(Wire):
     """The way to whichever server is the master."""
 
     def __init__(
@@ -55,104 +54,83 @@ class SentinelWire(Wire):
         self._look_at = 0.0
         self._silent: dict[Endpoint, float] = {}
         self._watchers: dict[Endpoint, Any] = {}
-        self._looking = threading.Lock()
-        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
+        self._looking = AsyncSingleFlight[None](clock)
 
-    def ask(self, request: bytes, *, deadline: float) -> Reply:
+    async def ask(self, request: bytes, *, deadline: float) -> Reply:
         """Return the reply to one command; see Wire."""
-        self._look(deadline)
+        await self._look(deadline)
         attempt = 0
         while True:
-            reply = super().ask(request, deadline=deadline)
+            reply = await super().ask(request, deadline=deadline)
             if not is_passing(reply):
                 return reply
-            if not self._may_retry(attempt, deadline):
+            if not await self._may_retry(attempt, deadline):
                 if reply.code == "READONLY":
                     raise not_master(self.where)
                 return reply
             attempt += 1
 
-    def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
+    async def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
         """Return the replies to several commands; see Wire."""
-        self._look(deadline)
+        await self._look(deadline)
         attempt = 0
-        replies = super().ask_all(requests, deadline=deadline)
+        replies = await super().ask_all(requests, deadline=deadline)
         while refused := [i for i, reply in enumerate(replies) if is_passing(reply)]:
-            if not self._may_retry(attempt, deadline):
+            if not await self._may_retry(attempt, deadline):
                 break
             attempt += 1
-            again = super().ask_all([requests[i] for i in refused], deadline=deadline)
+            again = await super().ask_all([requests[i] for i in refused], deadline=deadline)
             for i, reply in zip(refused, again, strict=True):
                 replies[i] = reply
         return replies
 
-    def _may_retry(self, attempt: int, deadline: float) -> bool:
+    async def _may_retry(self, attempt: int, deadline: float) -> bool:
         """Leave a server that is no master (any more), and pause; false if time is up."""
-        self._leave(None)
-        return self._pause(attempt, deadline)
+        self._leave_master()
+        return await self._pause(attempt, deadline)
 
-    def _leave(self, master: Endpoint | None) -> None:
-        """Let no connection to another server be used again, nor listened to."""
-        self._master = master
-        super().close()
-        for subscription in list(self._subscriptions):
-            subscription.shut()
+    def _leave_master(self) -> None:
+        self._master = None
+        self.leave()
 
-    def _pause(self, attempt: int, deadline: float) -> bool:
+    async def _pause(self, attempt: int, deadline: float) -> bool:
         pause = delay(attempt, jitter=self._clock.jitter())
         if self._clock.now() + pause >= deadline:
             return False
-        time.sleep(pause)
+        await runtime.sleep(pause)
         return True
-
-    # -- listening ---------------------------------------------------------------------
-
-    def subscribe(
-        self,
-        channel: bytes,
-        hear: Callable[[bytes], None],
-        *,
-        deadline: float,
-        kind: type[Subscription] | None = None,
-    ) -> Subscription:
-        """Return a subscription to the channel, which hears as long as the master is the same."""
-        subscription = super().subscribe(channel, hear, deadline=deadline, kind=kind)
-        self._subscriptions.add(subscription)
-        if subscription.generation != self._generation:
-            subscription.shut()  # the master changed before it was known here
-        return subscription
 
     # -- connecting --------------------------------------------------------------------
 
-    def _connect(self, deadline: float) -> Link:
+    async def _connect(self, deadline: float) -> Link:
         attempt = 0
         while True:
             until = attempt_until(now=self._clock.now(), deadline=deadline)
             try:
-                return self._connect_to_master(until)
+                return await self._connect_to_master(until)
             except BackendUnavailable:
-                if not self._pause(attempt, deadline):
+                if not await self._pause(attempt, deadline):
                     raise
             attempt += 1
 
-    def _connect_to_master(self, until: float) -> Link:
-        endpoint = self._find(until)
-        if self._master not in (None, endpoint):
-            self._leave(endpoint)
-        self._master = endpoint
-        return self._dial({"host": endpoint.host, "port": endpoint.port}, until)
+    async def _connect_to_master(self, until: float) -> Link:
+        endpoint = await self._find(until)
+        before, self._master = self._master, endpoint
+        if before not in (None, endpoint):
+            self.leave()  # some may still be connected to the one before
+        return await self._dial({"host": endpoint.host, "port": endpoint.port}, until)
 
     def _greeted(self, answer: object) -> None:
         if not is_master(answer):
             raise not_master(self.where)
 
-    def _find(self, until: float) -> Endpoint:
+    async def _find(self, until: float) -> Endpoint:
         """Return the master's address, from the first Sentinel that is not behind what we know."""
-        sentinels = list(self._sentinels)
+        sentinels = self._sentinels
         each = max(0.05, (until - self._clock.now()) / (len(sentinels) + 1))
         answers: list[Answer] = []
         for sentinel in sentinels:
-            answers.append(self._masters_known_to(sentinel, each))
+            answers.append(await self._masters_known_to(sentinel, each))
             found = named(answers[-1], self._address.service)
             if found is not None and found.epoch >= self._epoch:
                 self._prefer(sentinel)
@@ -169,53 +147,49 @@ class SentinelWire(Wire):
         return self._address.remap(endpoint)
 
     def _prefer(self, sentinel: Endpoint) -> None:
+        # Another list: somebody may be going through this one.
         self._sentinels = sorted(self._address.endpoints, key=lambda one: one != sentinel)
 
-    def _masters_known_to(self, sentinel: Endpoint, patience: float) -> Answer:
+    async def _masters_known_to(self, sentinel: Endpoint, patience: float) -> Answer:
         client = self._client_of(sentinel, patience)
         try:
-            return _masters(client, self._address.service)
+            return await _masters(client, self._address.service)
         finally:
-            client.connection_pool.disconnect()
+            await client.connection_pool.disconnect()
 
     def _client_of(self, sentinel: Endpoint, patience: float) -> Any:  # noqa: ANN401 - the driver's
-        return Redis(
+        return client_of_sentinel(
             host=sentinel.host,
             port=sentinel.port,
             **{
                 **self._address.sentinel_options,
                 "socket_timeout": patience,
                 "socket_connect_timeout": patience,
-                "retry": Retry(NoBackoff(), 0),
-                "protocol": 2,
             },
         )
 
     # -- doubting ----------------------------------------------------------------------
 
-    def _look(self, deadline: float) -> None:
+    async def _look(self, deadline: float) -> None:
         """Leave a master that was replaced, though it may still answer as if it were one.
 
         Nothing is sent before, if the last word of a Sentinel is older than it may be: a
         master that is cut off from its Sentinels learns of the other one last.
         """
         now = self._clock.now()
-        if now < self._look_at or self._master is None:
+        is_fresh = now < self._look_at or self._master is None or not self._may_reuse()
+        if is_fresh or now >= deadline:
             return
-        # All who ask meanwhile wait for the same answer.
-        left = min(LOOK_PATIENCE, deadline - now)
-        if left > 0 and self._looking.acquire(timeout=left):
-            try:
-                if now >= self._look_at:
-                    self._look_again()
-            finally:
-                self._looking.release()
+        # All who ask meanwhile wait for the same answer; none of them can cancel it. Without
+        # one, the requests go where they would have gone.
+        until = min(deadline, now + LOOK_PATIENCE)
+        await self._looking.fly(self._look_again, deadline=until)
 
-    def _look_again(self) -> None:
+    async def _look_again(self) -> None:
         # All of them: the failover is news to those who took no part in it, for some seconds.
         now = self._clock.now()
         asked = [one for one in self._address.endpoints if self._silent.get(one, 0.0) <= now]
-        said = side_by_side([partial(self._said_by, one) for one in asked])
+        said = await runtime.gather([partial(self._said_by, one) for one in asked])
         answers = dict(zip(asked, said, strict=True))
         now = self._clock.now()
         for sentinel, answer in answers.items():
@@ -226,20 +200,26 @@ class SentinelWire(Wire):
         if found is not None and found.epoch > self._epoch:
             self._epoch = found.epoch
             if self._address.remap(found.endpoint) != self._master:
-                self._leave(None)
+                self._leave_master()
 
-    def _said_by(self, sentinel: Endpoint) -> Answer:
+    async def _said_by(self, sentinel: Endpoint) -> Answer:
         watcher = self._watchers.get(sentinel)
         if watcher is None:
             # Kept: connecting costs more than asking, with TLS a hundred times.
             watcher = self._watchers[sentinel] = self._client_of(sentinel, LOOK_PATIENCE)
-        return _masters(watcher, self._address.service)
+        try:
+            return await _masters(watcher, self._address.service)
+        except Exception as error:  # noqa: BLE001 - it is the answer
+            # Whatever it is, the request that made us look must not fail by it.
+            return error
 
-    def views(self, *, deadline: float) -> dict[Endpoint, Answer]:
+    async def views(self, *, deadline: float) -> dict[Endpoint, Answer]:
         """Return what each Sentinel says, for a diagnosis."""
         patience = max(0.05, (deadline - self._clock.now()) / 2)
         sentinels = self._address.endpoints
-        found = side_by_side([partial(self._masters_known_to, one, patience) for one in sentinels])
+        found = await runtime.gather(
+            [partial(self._masters_known_to, one, patience) for one in sentinels]
+        )
         return dict(zip(sentinels, found, strict=True))
 
     @property
@@ -249,26 +229,28 @@ class SentinelWire(Wire):
 
     # -- closing -----------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Close every connection: now, or when its call has ended."""
-        super().close()
-        with self._looking:
-            for one in self._watchers.values():
-                one.connection_pool.disconnect()
-            self._watchers.clear()
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._looking.end()
+        watchers, self._watchers = self._watchers, {}
+        for one in watchers.values():
+            await one.connection_pool.disconnect()
+        await super().close()
 
     def after_fork_in_child(self) -> None:
-        """Let go of the parent's connections: closing them here ends nothing there."""
+        """Leave the parent's connection alone."""
         super().after_fork_in_child()
-        self._watchers, self._looking = {}, threading.Lock()
+        self._looking.after_fork_in_child()
+        let_go_in_child(self._watchers)
+        self._watchers = {}
 
 
-def _masters(client: Any, service: str) -> Answer:  # noqa: ANN401 - the driver's
+async def _masters(client: Any, service: str) -> Answer:  # noqa: ANN401 - the driver's
     try:
-        known: Mapping[str, Any] = client.sentinel_masters()
+        known: Mapping[str, Any] = await client.sentinel_masters()
         if leads_failover(known, service):
             asked = "SENTINEL GET-MASTER-ADDR-BY-NAME", service
-            return promoted(known, service, client.execute_command(*asked))
+            return promoted(known, service, await client.execute_command(*asked))
     except (RedisError, AttributeError, LookupError, TypeError, ValueError) as error:
         # The others are what the driver makes of bytes that are not the protocol's.
         return error

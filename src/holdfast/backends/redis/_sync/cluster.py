@@ -1,15 +1,15 @@
-"""The way to a cluster, sync flavour; `aio` is its pair."""
+# Generated from src/holdfast/backends/redis/_async/cluster.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""The way to all nodes of a cluster; `cluster/` says the rules, and decides."""
 
 from __future__ import annotations
 
-import threading
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast.backends.redis.cluster import listening
+from holdfast._sync.single_flight import SingleFlight
 from holdfast.backends.redis.cluster.maps import SLOT_MAP, Poll, SlotMap, candidates, read_map
-from holdfast.backends.redis.connection.threads import Link, Wire
+from holdfast.backends.redis.connection.threads import Wire
 from holdfast.backends.redis.resp import Refusal, Reply
 from holdfast.backends.redis.routing import (
     FIRST_PAUSE,
@@ -23,10 +23,10 @@ from holdfast.backends.redis.routing import (
     learn,
     routes_of,
 )
-from holdfast.backends.redis.side_by_side import side_by_side
-from holdfast.backends.redis.subscription.threads import Subscription
+from holdfast.backends.redis.subscription.threads import ClusterSubscription, Subscription
 from holdfast.core.backoff import delay
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ class Cluster:
         self._wires: dict[Endpoint, Wire] = {}
         self._slots: SlotMap | None = None
         self._looked_at = 0.0
-        self._looking = threading.Lock()
+        self._looking = SingleFlight[SlotMap](clock)
         self._is_doubtful = True
         self._suspects: set[Endpoint] = set()
         self._listening_at: Endpoint | None = None
@@ -98,7 +98,7 @@ class Cluster:
         """
         routes = routes_of(requests)
         groups = by_node(routes, self._known_map(deadline))
-        side_by_side([partial(self._run, group, deadline) for group in groups.values()])
+        runtime.gather([partial(self._run, one, deadline) for one in groups.values()])
         return [outcome for one in routes for outcome in one.outcomes()]
 
     def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
@@ -133,7 +133,7 @@ class Cluster:
                     for one in routes:
                         one.give_up(where=self.where)
                     return
-                time.sleep(pause)
+                runtime.sleep(pause)
 
     def _send(self, node: Endpoint | None, routes: list[RoutedRequest], deadline: float) -> None:
         requests = [part for one in routes for part in one.requests()]
@@ -183,12 +183,12 @@ class Cluster:
 
     def masters(self, *, deadline: float) -> list[Wire]:
         """Return the way to each node that serves slots, by a map that is asked for now."""
-        return list((self.nodes(deadline=deadline)).values())
+        return list(self.nodes(deadline=deadline).values())
 
     def nodes(self, *, deadline: float) -> dict[Endpoint, Wire]:
         """Return those ways by where they lead to."""
         self._is_doubtful, self._looked_at = True, 0.0
-        return {one: self._wire(one) for one in (self._map(deadline)).masters}
+        return {one: self._wire(one) for one in self._map(deadline).masters}
 
     def _known_map(self, deadline: float) -> SlotMap | None:
         try:
@@ -204,15 +204,16 @@ class Cluster:
 
     def _map(self, deadline: float) -> SlotMap:
         """Return the map, asked for anew if a node did not answer since."""
-        if self._slots is not None and not self._needs_map():
-            return self._slots
-        # All who need it meanwhile wait for the same answer.
-        if not self._looking.acquire(timeout=max(0.0, deadline - self._clock.now())):
-            raise BackendUnavailable(f"{self.where}: no node tells the map in time")
-        try:
-            return self._look(deadline) if self._needs_map() or self._slots is None else self._slots
-        finally:
-            self._looking.release()
+        slots = self._slots
+        if slots is not None and not self._needs_map():
+            return slots
+        # All who need it meanwhile wait for the same answer; none of them can cancel it.
+        looking = self._looking.fly(partial(self._look, deadline), deadline=deadline)
+        if looking.is_known:
+            return looking.result()
+        if looking.is_cut_off:
+            raise BackendUnavailable(f"{self.where}: closed before a node told the map")
+        raise BackendUnavailable(f"{self.where}: no node tells the map in time")
 
     def _needs_map(self) -> bool:
         return self._is_doubtful and self._clock.now() - self._looked_at >= FRESH
@@ -280,60 +281,13 @@ class Cluster:
     # -- closing -----------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the connections to all nodes: now, or when their calls have ended."""
+        """Close the connections to all nodes."""
+        self._looking.end()
         for wire in list(self._wires.values()):
             wire.close()
 
     def after_fork_in_child(self) -> None:
-        """Let go of the parent's connections: closing them here ends nothing there."""
+        """Leave the parent's connections alone."""
         for wire in self._wires.values():
             wire.after_fork_in_child()
-        self._looking = threading.Lock()
-
-
-class ClusterSubscription(Subscription):
-    """Hears one channel, and notices when the node falls silent or leaves the cluster.
-
-    The node may serve none of our names: then no request of ours would notice it.
-    """
-
-    def __init__(self, link: Link, hear: Callable[[bytes], None], *, clock: Clock) -> None:
-        super().__init__(link, hear, clock=clock)
-        self._heard_at = clock.now()
-        self._asked_at = self._heard_at
-        self._question = b""
-        self._is_deaf = False
-
-    def asking(self, channel: bytes) -> ClusterSubscription:
-        """Know what to ask the node, now and then."""
-        self._question = listening.question(channel)
-        return self
-
-    def listen(self, *, until: float) -> bool:
-        """Tell of what is heard until then, or until kicked; false once the node is gone, or deaf.
-
-        A kick is how a guest that read the answer makes that known.
-        """
-        now = self._clock.now()
-        if self._is_deaf:
-            return False
-        if self._asked_at > self._heard_at:
-            if now - self._asked_at > listening.PATIENCE:
-                return False
-        elif now - self._heard_at >= listening.ASK_EVERY:
-            self._asked_at = now
-            try:
-                with self._using:  # a guest may be reading it, and TLS bears one at a time
-                    self._link.send(self._question, deadline=now + listening.PATIENCE)
-            except OSError:
-                return False
-        return super().listen(until=until) and not self._is_deaf
-
-    def _read(self) -> None:
-        super()._read()
-        self._heard_at = self._clock.now()
-
-    def _answered(self, reply: Reply) -> None:
-        self._is_deaf = listening.is_deaf(reply)
-        if self._is_deaf:
-            self.kick()
+        self._looking.after_fork_in_child()

@@ -1,13 +1,13 @@
-"""The way to a cluster, asyncio flavour; `threads` is its pair."""
+"""The way to all nodes of a cluster; `cluster/` says the rules, and decides."""
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast.backends.redis.cluster import listening
+from holdfast._async.single_flight import AsyncSingleFlight
 from holdfast.backends.redis.cluster.maps import SLOT_MAP, Poll, SlotMap, candidates, read_map
-from holdfast.backends.redis.connection.aio import Link, Wire
+from holdfast.backends.redis.connection.aio import Wire
 from holdfast.backends.redis.resp import Refusal, Reply
 from holdfast.backends.redis.routing import (
     FIRST_PAUSE,
@@ -21,9 +21,10 @@ from holdfast.backends.redis.routing import (
     learn,
     routes_of,
 )
-from holdfast.backends.redis.subscription.aio import Subscription
+from holdfast.backends.redis.subscription.aio import ClusterSubscription, Subscription
 from holdfast.core.backoff import delay
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 
-class NodeWire(Wire):
+class AsyncNodeWire(Wire):
     """The way to one node."""
 
     def _greeted(self, answer: object) -> None:
         """Take any answer: who is no node of a cluster tells no map of slots."""
 
 
-class Cluster:
+class AsyncCluster:
     """The way to all nodes of a cluster."""
 
     is_sharded = True
@@ -55,7 +56,7 @@ class Cluster:
         self._wires: dict[Endpoint, Wire] = {}
         self._slots: SlotMap | None = None
         self._looked_at = 0.0
-        self._looking: asyncio.Task[SlotMap] | None = None
+        self._looking = AsyncSingleFlight[SlotMap](clock)
         self._is_doubtful = True
         self._suspects: set[Endpoint] = set()
         self._listening_at: Endpoint | None = None
@@ -95,7 +96,7 @@ class Cluster:
         """
         routes = routes_of(requests)
         groups = by_node(routes, await self._known_map(deadline))
-        await asyncio.gather(*(self._run(group, deadline) for group in groups.values()))
+        await runtime.gather([partial(self._run, one, deadline) for one in groups.values()])
         return [outcome for one in routes for outcome in one.outcomes()]
 
     def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
@@ -130,7 +131,7 @@ class Cluster:
                     for one in routes:
                         one.give_up(where=self.where)
                     return
-                await asyncio.sleep(pause)
+                await runtime.sleep(pause)
 
     async def _send(
         self, node: Endpoint | None, routes: list[RoutedRequest], deadline: float
@@ -168,12 +169,14 @@ class Cluster:
     def _wire(self, node: Endpoint) -> Wire:
         wire = self._wires.get(node)
         if wire is None:
-            wire = self._wires[node] = NodeWire(
+            wire = AsyncNodeWire(
                 kind=self._kind,
                 options={**self._options, "host": node.host, "port": node.port},
                 clock=self._clock,
                 where=f"{self.where} (node {node})",
             )
+            # Of two threads that make one, the first one's is used by both.
+            wire = self._wires.setdefault(node, wire)
         return wire
 
     # -- the map -----------------------------------------------------------------------
@@ -201,26 +204,19 @@ class Cluster:
 
     async def _map(self, deadline: float) -> SlotMap:
         """Return the map, asked for anew if a node did not answer since."""
-        now = self._clock.now()
-        if self._slots is not None and (not self._is_doubtful or now - self._looked_at < FRESH):
-            return self._slots
+        slots = self._slots
+        if slots is not None and not self._needs_map():
+            return slots
         # All who need it meanwhile wait for the same answer; none of them can cancel it.
-        if self._looking is None:
-            self._looking = asyncio.get_running_loop().create_task(self._look(deadline))
-            self._looking.add_done_callback(self._looked)
-        # Not by `asyncio.timeout`: a release asks inside a shield, which keeps it out.
-        looking = self._looking
-        done, _ = await asyncio.wait([looking], timeout=max(0.0, deadline - now))
-        if not done:
-            raise BackendUnavailable(f"{self.where}: no node tells the map in time")
-        if looking.cancelled():
+        looking = await self._looking.fly(partial(self._look, deadline), deadline=deadline)
+        if looking.is_known:
+            return looking.result()
+        if looking.is_cut_off:
             raise BackendUnavailable(f"{self.where}: closed before a node told the map")
-        return looking.result()
+        raise BackendUnavailable(f"{self.where}: no node tells the map in time")
 
-    def _looked(self, task: asyncio.Task[SlotMap]) -> None:
-        self._looking = None
-        if not task.cancelled():
-            task.exception()  # whoever waited for it has heard it
+    def _needs_map(self) -> bool:
+        return self._is_doubtful and self._clock.now() - self._looked_at >= FRESH
 
     async def _look(self, deadline: float) -> SlotMap:
         poll = Poll(
@@ -286,51 +282,12 @@ class Cluster:
 
     async def close(self) -> None:
         """Close the connections to all nodes."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
-        for wire in self._wires.values():
+        await self._looking.end()
+        for wire in list(self._wires.values()):
             await wire.close()
 
     def after_fork_in_child(self) -> None:
         """Leave the parent's connections alone."""
         for wire in self._wires.values():
             wire.after_fork_in_child()
-        self._looking = None
-
-
-class ClusterSubscription(Subscription):
-    """Hears one channel, and notices when the node falls silent or leaves the cluster.
-
-    The node may serve none of our names: then no request of ours would notice it.
-    """
-
-    def __init__(self, link: Link, channel: bytes, *, clock: Clock) -> None:
-        super().__init__(link, channel, clock=clock)
-        self._asked_at = -listening.ASK_EVERY
-        self._question = b""
-        self._is_deaf = False
-
-    def asking(self, channel: bytes) -> ClusterSubscription:
-        """Know what to ask the node, now and then."""
-        self._question = listening.question(channel)
-        return self
-
-    async def listen(self, *, until: float) -> bool:
-        """Return then, or when kicked; false once the node is gone, or deaf."""
-        now = asyncio.get_running_loop().time()
-        if self._is_deaf:
-            return False
-        if self._link.is_open and now - self._asked_at >= listening.ASK_EVERY:
-            self._asked_at = now
-            # Unanswered in time, it breaks the link.
-            reply = self._link.send(self._question, deadline=now + listening.PATIENCE)
-            reply.add_done_callback(self._answered)
-        return await super().listen(until=until) and not self._is_deaf
-
-    def _answered(self, reply: asyncio.Future[Reply]) -> None:
-        # A lost one is nobody's: the link tells of it.
-        if not reply.cancelled() and reply.exception() is None:
-            self._is_deaf = listening.is_deaf(reply.result())
-            if self._is_deaf:
-                self.kick()
+        self._looking.after_fork_in_child()

@@ -1,16 +1,21 @@
-"""The way to a master that Sentinels watch, asyncio flavour; `threads` is its pair."""
+# Generated from src/holdfast/backends/redis/_async/sentinel.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""The way to whichever server is the master; `sentinel/` says the rules, and decides."""
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from holdfast.backends.redis.connection.aio import Link, Wire
+from holdfast._sync.single_flight import SingleFlight
+from holdfast.backends.redis.connection.threads import (
+    Link,
+    Wire,
+    client_of_sentinel,
+    let_go_in_child,
+)
 from holdfast.backends.redis.routing import Endpoint, attempt_until, is_passing
 from holdfast.backends.redis.sentinel.answers import (
     AFTER_SILENCE,
@@ -27,7 +32,7 @@ from holdfast.backends.redis.sentinel.answers import (
 )
 from holdfast.core.backoff import delay
 from holdfast.errors import BackendUnavailable
-from holdfast.runtime import forking
+from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,82 +56,83 @@ class SentinelWire(Wire):
         self._look_at = 0.0
         self._silent: dict[Endpoint, float] = {}
         self._watchers: dict[Endpoint, Any] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._looking = SingleFlight[None](clock)
 
-    async def ask(self, request: bytes, *, deadline: float) -> Reply:
+    def ask(self, request: bytes, *, deadline: float) -> Reply:
         """Return the reply to one command; see Wire."""
-        await self._look(deadline)
+        self._look(deadline)
         attempt = 0
         while True:
-            reply = await super().ask(request, deadline=deadline)
+            reply = super().ask(request, deadline=deadline)
             if not is_passing(reply):
                 return reply
-            if not await self._may_retry(attempt, deadline):
+            if not self._may_retry(attempt, deadline):
                 if reply.code == "READONLY":
                     raise not_master(self.where)
                 return reply
             attempt += 1
 
-    async def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
+    def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
         """Return the replies to several commands; see Wire."""
-        await self._look(deadline)
+        self._look(deadline)
         attempt = 0
-        replies = await super().ask_all(requests, deadline=deadline)
+        replies = super().ask_all(requests, deadline=deadline)
         while refused := [i for i, reply in enumerate(replies) if is_passing(reply)]:
-            if not await self._may_retry(attempt, deadline):
+            if not self._may_retry(attempt, deadline):
                 break
             attempt += 1
-            again = await super().ask_all([requests[i] for i in refused], deadline=deadline)
+            again = super().ask_all([requests[i] for i in refused], deadline=deadline)
             for i, reply in zip(refused, again, strict=True):
                 replies[i] = reply
         return replies
 
-    async def _may_retry(self, attempt: int, deadline: float) -> bool:
+    def _may_retry(self, attempt: int, deadline: float) -> bool:
         """Leave a server that is no master (any more), and pause; false if time is up."""
-        self._leave()
-        return await self._pause(attempt, deadline)
+        self._leave_master()
+        return self._pause(attempt, deadline)
 
-    def _leave(self) -> None:
-        link, self._link = self._link, None
-        if link is not None:
-            link.close()
+    def _leave_master(self) -> None:
+        self._master = None
+        self.leave()
 
-    async def _pause(self, attempt: int, deadline: float) -> bool:
+    def _pause(self, attempt: int, deadline: float) -> bool:
         pause = delay(attempt, jitter=self._clock.jitter())
         if self._clock.now() + pause >= deadline:
             return False
-        await asyncio.sleep(pause)
+        runtime.sleep(pause)
         return True
 
     # -- connecting --------------------------------------------------------------------
 
-    async def _connect(self, left: float) -> Link:
-        deadline = self._clock.now() + left
+    def _connect(self, deadline: float) -> Link:
         attempt = 0
         while True:
             until = attempt_until(now=self._clock.now(), deadline=deadline)
             try:
-                return await self._connect_to_master(until)
+                return self._connect_to_master(until)
             except BackendUnavailable:
-                if not await self._pause(attempt, deadline):
+                if not self._pause(attempt, deadline):
                     raise
             attempt += 1
 
-    async def _connect_to_master(self, until: float) -> Link:
-        self._master = host, port = await self._find(until)
-        left = max(0.001, until - self._clock.now())
-        return await self._dial({"host": host, "port": port}, left)
+    def _connect_to_master(self, until: float) -> Link:
+        endpoint = self._find(until)
+        before, self._master = self._master, endpoint
+        if before not in (None, endpoint):
+            self.leave()  # some may still be connected to the one before
+        return self._dial({"host": endpoint.host, "port": endpoint.port}, until)
 
     def _greeted(self, answer: object) -> None:
         if not is_master(answer):
             raise not_master(self.where)
 
-    async def _find(self, until: float) -> Endpoint:
+    def _find(self, until: float) -> Endpoint:
         """Return the master's address, from the first Sentinel that is not behind what we know."""
-        each = max(0.05, (until - self._clock.now()) / (len(self._sentinels) + 1))
+        sentinels = self._sentinels
+        each = max(0.05, (until - self._clock.now()) / (len(sentinels) + 1))
         answers: list[Answer] = []
-        for sentinel in list(self._sentinels):
-            answers.append(await self._masters_known_to(sentinel, each))
+        for sentinel in sentinels:
+            answers.append(self._masters_known_to(sentinel, each))
             found = named(answers[-1], self._address.service)
             if found is not None and found.epoch >= self._epoch:
                 self._prefer(sentinel)
@@ -143,81 +149,79 @@ class SentinelWire(Wire):
         return self._address.remap(endpoint)
 
     def _prefer(self, sentinel: Endpoint) -> None:
-        self._sentinels.sort(key=lambda one: one != sentinel)
+        # Another list: somebody may be going through this one.
+        self._sentinels = sorted(self._address.endpoints, key=lambda one: one != sentinel)
 
-    async def _masters_known_to(self, sentinel: Endpoint, patience: float) -> Answer:
+    def _masters_known_to(self, sentinel: Endpoint, patience: float) -> Answer:
         client = self._client_of(sentinel, patience)
         try:
-            return await _masters(client, self._address.service)
+            return _masters(client, self._address.service)
         finally:
-            await client.connection_pool.disconnect()
+            client.connection_pool.disconnect()
 
     def _client_of(self, sentinel: Endpoint, patience: float) -> Any:  # noqa: ANN401 - the driver's
-        return Redis(
+        return client_of_sentinel(
             host=sentinel.host,
             port=sentinel.port,
             **{
                 **self._address.sentinel_options,
                 "socket_timeout": patience,
                 "socket_connect_timeout": patience,
-                "retry": Retry(NoBackoff(), 0),
-                "protocol": 2,
             },
         )
 
     # -- doubting ----------------------------------------------------------------------
 
-    async def _look(self, deadline: float) -> None:
+    def _look(self, deadline: float) -> None:
         """Leave a master that was replaced, though it may still answer as if it were one.
 
         Nothing is sent before, if the last word of a Sentinel is older than it may be: a
         master that is cut off from its Sentinels learns of the other one last.
         """
         now = self._clock.now()
-        if now < self._look_at or self._link is None or not self._link.is_open:
+        is_fresh = now < self._look_at or self._master is None or not self._may_reuse()
+        if is_fresh or now >= deadline:
             return
-        # All who ask meanwhile wait for the same answer; none of them can cancel it.
-        if self._looking is None:
-            self._looking = asyncio.get_running_loop().create_task(self._look_again())
-            self._looking.add_done_callback(self._looked)
-        left = min(LOOK_PATIENCE, deadline - now)
-        await asyncio.wait([self._looking], timeout=max(0.0, left))
+        # All who ask meanwhile wait for the same answer; none of them can cancel it. Without
+        # one, the requests go where they would have gone.
+        until = min(deadline, now + LOOK_PATIENCE)
+        self._looking.fly(self._look_again, deadline=until)
 
-    def _looked(self, task: asyncio.Task[None]) -> None:
-        self._looking = None
-        self._look_at = self._clock.now() + LOOK_EVERY
-        if not task.cancelled():
-            task.exception()  # the requests go where they would have gone
-
-    async def _look_again(self) -> None:
+    def _look_again(self) -> None:
         # All of them: the failover is news to those who took no part in it, for some seconds.
         now = self._clock.now()
         asked = [one for one in self._address.endpoints if self._silent.get(one, 0.0) <= now]
-        answers = dict(
-            zip(asked, await asyncio.gather(*(self._said_by(one) for one in asked)), strict=True)
-        )
+        said = runtime.gather([partial(self._said_by, one) for one in asked])
+        answers = dict(zip(asked, said, strict=True))
         now = self._clock.now()
         for sentinel, answer in answers.items():
             if isinstance(answer, BaseException):
                 self._silent[sentinel] = now + AFTER_SILENCE
+        self._look_at = now + LOOK_EVERY
         found = newest(answers.values(), self._address.service)
         if found is not None and found.epoch > self._epoch:
             self._epoch = found.epoch
             if self._address.remap(found.endpoint) != self._master:
-                self._leave()
+                self._leave_master()
 
-    async def _said_by(self, sentinel: Endpoint) -> Answer:
+    def _said_by(self, sentinel: Endpoint) -> Answer:
         watcher = self._watchers.get(sentinel)
         if watcher is None:
             # Kept: connecting costs more than asking, with TLS a hundred times.
             watcher = self._watchers[sentinel] = self._client_of(sentinel, LOOK_PATIENCE)
-        return await _masters(watcher, self._address.service)
+        try:
+            return _masters(watcher, self._address.service)
+        except Exception as error:  # noqa: BLE001 - it is the answer
+            # Whatever it is, the request that made us look must not fail by it.
+            return error
 
-    async def views(self, *, deadline: float) -> dict[Endpoint, Answer]:
+    def views(self, *, deadline: float) -> dict[Endpoint, Answer]:
         """Return what each Sentinel says, for a diagnosis."""
         patience = max(0.05, (deadline - self._clock.now()) / 2)
         sentinels = self._address.endpoints
-        found = await asyncio.gather(*(self._masters_known_to(one, patience) for one in sentinels))
+        found = runtime.gather(
+            [partial(self._masters_known_to, one, patience) for one in sentinels]
+        )
         return dict(zip(sentinels, found, strict=True))
 
     @property
@@ -227,29 +231,28 @@ class SentinelWire(Wire):
 
     # -- closing -----------------------------------------------------------------------
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the connections."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
-        for one in self._watchers.values():
-            await one.connection_pool.disconnect()
-        self._watchers.clear()
-        await super().close()
+        self._looking.end()
+        watchers, self._watchers = self._watchers, {}
+        for one in watchers.values():
+            one.connection_pool.disconnect()
+        super().close()
 
     def after_fork_in_child(self) -> None:
         """Leave the parent's connection alone."""
         super().after_fork_in_child()
-        forking.leak(self._watchers)
-        self._watchers, self._looking = {}, None
+        self._looking.after_fork_in_child()
+        let_go_in_child(self._watchers)
+        self._watchers = {}
 
 
-async def _masters(client: Any, service: str) -> Answer:  # noqa: ANN401 - the driver's
+def _masters(client: Any, service: str) -> Answer:  # noqa: ANN401 - the driver's
     try:
-        known: Mapping[str, Any] = await client.sentinel_masters()
+        known: Mapping[str, Any] = client.sentinel_masters()
         if leads_failover(known, service):
             asked = "SENTINEL GET-MASTER-ADDR-BY-NAME", service
-            return promoted(known, service, await client.execute_command(*asked))
+            return promoted(known, service, client.execute_command(*asked))
     except (RedisError, AttributeError, LookupError, TypeError, ValueError) as error:
         # The others are what the driver makes of bytes that are not the protocol's.
         return error
