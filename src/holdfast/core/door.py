@@ -11,7 +11,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.core.admission import admit
-from holdfast.core.place import Place, Standing
+from holdfast.core.place import (
+    ADMITTED,
+    BROKEN,
+    CLOSING,
+    GONE,
+    HOLDING,
+    WAITING,
+    Place,
+    Standing,
+)
 from holdfast.core.tokens import next_token
 from holdfast.errors import ConfigurationError
 from holdfast.model import (
@@ -69,12 +78,12 @@ class Door:
         if place is None:
             self._check_capacity(claim)
             return self._newcomer(claim, now=now, bell=bell)
-        if place.standing is Standing.HOLDING or place.standing is Standing.ADMITTED:
+        if place.standing is HOLDING or place.standing is ADMITTED:
             # The deadline is set anew in the same step: the claimant counts its trust
             # from this request, so the store must count from it too.
-            if place.standing is Standing.ADMITTED:
+            if place.standing is ADMITTED:
                 place.since = now
-                place.standing = Standing.HOLDING
+                place.standing = HOLDING
             place.until = now + claim.ttl
             self.changed.append(place)
             return Grant(claim, place.token, claim.ttl)
@@ -85,14 +94,14 @@ class Door:
         place = self.find(claim_id)
         holds = self._holds(place, now=now)
         if place is not None and holds:
-            place.standing = Standing.HOLDING
+            place.standing = HOLDING
             place.until = now + ttl
             self.changed.append(place)
         self.settle(now=now)
         if holds:
             return Renewal.RENEWED
         place = self.find(claim_id)
-        is_broken = place is not None and place.standing is Standing.BROKEN
+        is_broken = place is not None and place.standing is BROKEN
         return Renewal.BROKEN if is_broken else Renewal.LOST
 
     def hand_over(self, claim: Claim, *, now: float) -> Renewal:
@@ -111,7 +120,7 @@ class Door:
     def release(self, claim_id: str, *, now: float, tombstone: bool = False) -> bool:
         """End the claim's hold and admit the next; true if it was still held."""
         place = self.find(claim_id)
-        was_held = place is not None and place.standing <= Standing.ADMITTED and now < place.until
+        was_held = place is not None and place.standing <= ADMITTED and now < place.until
         if place is not None and was_held:
             self._end(place, closed_until=place.since + place.claim.min_hold, now=now)
             if tombstone:
@@ -122,12 +131,12 @@ class Door:
     def withdraw(self, claim: Claim, *, now: float, tombstone: bool = False) -> None:
         """Make sure that the claim neither holds nor waits, now and by a late request."""
         place = self.find(claim.id)
-        if place is not None and place.standing in (Standing.GONE, Standing.BROKEN):
+        if place is not None and place.standing in (GONE, BROKEN):
             return
         if place is not None:
             self._drop(place)
         if tombstone:
-            self._bury(claim, now=now, standing=Standing.GONE)
+            self._bury(claim, now=now, standing=GONE)
         self.settle(now=now)
 
     def break_(
@@ -141,18 +150,18 @@ class Door:
         broken = [
             place
             for place in self.places
-            if place.standing <= Standing.ADMITTED
+            if place.standing <= ADMITTED
             and token in (None, place.token)
             and party in (None, place.party)
         ]
         holders = tuple(self._holder(place, now=now) for place in broken)
         for place in broken:
-            if place.standing is Standing.ADMITTED:
+            if place.standing is ADMITTED:
                 # No tombstone: it may not have answered yet, and then it asks again.
                 self._drop(place)
                 continue
             self._end(place, closed_until=now + place.claim.lock_delay, now=now)
-            self._bury(place.claim, now=now, standing=Standing.BROKEN)
+            self._bury(place.claim, now=now, standing=BROKEN)
         self.settle(now=now)
         return holders
 
@@ -161,19 +170,19 @@ class Door:
         for place in list(self.places):
             if place.claim.client not in clients:
                 continue
-            if place.standing in (Standing.HOLDING, Standing.ADMITTED):
+            if place.standing in (HOLDING, ADMITTED):
                 self._fail(place, at=now, now=now)
-            elif place.standing is Standing.WAITING:
+            elif place.standing is WAITING:
                 self._drop(place)
         self.settle(now=now)
 
     def settle(self, *, now: float) -> None:
         """Let what is overdue end, then admit from the front of the line."""
-        if any(one.standing is not Standing.WAITING and one.until <= now for one in self.places):
+        if any(one.standing is not WAITING and one.until <= now for one in self.places):
             self._expire(now=now)
-        line = [one for one in self.places if one.standing is Standing.WAITING]
+        line = [one for one in self.places if one.standing is WAITING]
         for place in self._admitted(line):
-            place.standing = Standing.ADMITTED
+            place.standing = ADMITTED
             place.since = now
             place.until = now + WINDOW
             place.token = self._token_for(place, now=now)
@@ -184,7 +193,7 @@ class Door:
 
     def inspect(self, name: str, *, now: float) -> Inspection:
         """Return what can be told of the door; call it on a settled door."""
-        line = [place for place in self.places if place.standing is Standing.WAITING]
+        line = [place for place in self.places if place.standing is WAITING]
         return Inspection(
             name=name,
             capacity=self.capacity,
@@ -205,7 +214,7 @@ class Door:
     def find(self, claim_id: str) -> Place | None:
         """Return the claim's place, never the ghost that its broken hold left."""
         for place in self.places:
-            if place.claim.id == claim_id and place.standing is not Standing.CLOSING:
+            if place.claim.id == claim_id and place.standing is not CLOSING:
                 return place
         return None
 
@@ -213,19 +222,19 @@ class Door:
 
     def _holds(self, place: Place | None, *, now: float) -> bool:
         # Admitted counts: the claim may know it from the one who rang.
-        return place is not None and place.standing <= Standing.ADMITTED and now < place.until
+        return place is not None and place.standing <= ADMITTED and now < place.until
 
     def _check_capacity(self, claim: Claim) -> None:
         if claim.capacity == self.capacity:
             return
-        if any(one.standing < Standing.GONE for one in self.places):
+        if any(one.standing < GONE for one in self.places):
             raise another_capacity(claim, in_use=self.capacity)
         self.capacity = claim.capacity
 
     def _newcomer(self, claim: Claim, *, now: float, bell: str) -> Grant | Held:
-        line = [one for one in self.places if one.standing is Standing.WAITING]
+        line = [one for one in self.places if one.standing is WAITING]
         arrived = self._next_arrival()
-        place = Place(claim, arrived=arrived, standing=Standing.WAITING, since=now, bell=bell)
+        place = Place(claim, arrived=arrived, standing=WAITING, since=now, bell=bell)
         if place in self._admitted([*line, place]):
             return self._enter(claim, now=now)
         if claim.queues:
@@ -240,7 +249,7 @@ class Door:
         place = Place(
             claim,
             arrived=self._next_arrival(),
-            standing=Standing.HOLDING,
+            standing=HOLDING,
             until=now + claim.ttl,
             since=now,
         )
@@ -255,7 +264,7 @@ class Door:
                 if (
                     one is not place
                     and one.claim.party == place.claim.party
-                    and one.standing in (Standing.HOLDING, Standing.ADMITTED)
+                    and one.standing in (HOLDING, ADMITTED)
                 ):
                     return one.token  # one hold, one token
         self.token = next_token(last=self.token, clock=now)
@@ -266,26 +275,26 @@ class Door:
 
     def _expire(self, *, now: float) -> None:
         for place in list(self.places):
-            if place.standing is Standing.WAITING or place.until > now:
+            if place.standing is WAITING or place.until > now:
                 continue
-            if place.standing is Standing.HOLDING:
+            if place.standing is HOLDING:
                 self._fail(place, at=place.until, now=now)
             else:
                 self._drop(place)
-                if place.standing is Standing.ADMITTED:
+                if place.standing is ADMITTED:
                     self._turn_away(place.claim.client)
 
     def _turn_away(self, client: str) -> None:
         # Its window ran out unanswered: the client is dead or frozen, and so are all its
         # claims here. One by one they would stall the line for a window each.
         for place in list(self.places):
-            if place.claim.client == client and place.standing is Standing.WAITING:
+            if place.claim.client == client and place.standing is WAITING:
                 self._drop(place)
                 self.woken.append(place)
 
     def _fail(self, place: Place, *, at: float, now: float) -> None:
         closed_until = at
-        if place.standing is Standing.HOLDING:  # one that was only admitted harmed nothing
+        if place.standing is HOLDING:  # one that was only admitted harmed nothing
             claim = place.claim
             closed_until = max(at + claim.lock_delay, place.since + claim.min_hold)
         self._end(place, closed_until=closed_until, now=now)
@@ -293,7 +302,7 @@ class Door:
     def _end(self, place: Place, *, closed_until: float, now: float) -> None:
         """Let a hold be over; its weight stays closed for a while if it has to."""
         if closed_until > now and not self._party_stays(place):
-            place.standing = Standing.CLOSING
+            place.standing = CLOSING
             place.until = closed_until
             self.changed.append(place)
         else:
@@ -301,9 +310,7 @@ class Door:
 
     def _party_stays(self, place: Place) -> bool:
         return place.claim.party is not None and any(
-            one is not place
-            and one.claim.party == place.claim.party
-            and one.standing is Standing.HOLDING
+            one is not place and one.claim.party == place.claim.party and one.standing is HOLDING
             for one in self.places
         )
 
@@ -318,11 +325,11 @@ class Door:
         self.dropped.append(place)
 
     def _inside(self) -> list[Place]:
-        return [one for one in self.places if one.standing <= Standing.CLOSING]
+        return [one for one in self.places if one.standing <= CLOSING]
 
     def _held(self, place: Place, *, now: float) -> Held:
         number = None
-        if place.claim.queues and place.standing is Standing.WAITING:
+        if place.claim.queues and place.standing is WAITING:
             number = 1 + self._waiting_before(place)
         # At least once per window, so that a place which opens is seen even if the one who
         # was admitted to it is dead: then nobody else would tell.
@@ -330,22 +337,18 @@ class Door:
         return Held(self._holders(now=now), number, min(ends) - now, self._closing(now=now))
 
     def _waiting_before(self, place: Place) -> int:
-        return sum(
-            one.standing is Standing.WAITING and one.arrived < place.arrived for one in self.places
-        )
+        return sum(one.standing is WAITING and one.arrived < place.arrived for one in self.places)
 
     def _holders(self, *, now: float) -> tuple[Holder, ...]:
         return tuple(
-            self._holder(one, now=now)
-            for one in self.places
-            if one.standing in (Standing.HOLDING, Standing.ADMITTED)
+            self._holder(one, now=now) for one in self.places if one.standing in (HOLDING, ADMITTED)
         )
 
     def _closing(self, *, now: float) -> tuple[Closing, ...]:
         return tuple(
             Closing(Owner.from_text(one.claim.owner), one.weight, one.until - now)
             for one in self.places
-            if one.standing is Standing.CLOSING
+            if one.standing is CLOSING
         )
 
     def _holder(self, place: Place, *, now: float) -> Holder:

@@ -20,6 +20,10 @@ class Standing(enum.IntEnum):
     BROKEN = 5  # the same, by an operator's hand
 
 
+# A member is looked up by way of Python code, which takes longer than what is done with it.
+HOLDING, ADMITTED, CLOSING, WAITING, GONE, BROKEN = Standing
+
+
 class Place:
     """One claim at the door."""
 
@@ -52,4 +56,4 @@ class Place:
     @property
     def party(self) -> str | None:
         """The explicit owner; a hold that is over has none, so nobody re-enters it."""
-        return None if self.standing is Standing.CLOSING else self.claim.party
+        return None if self.standing is CLOSING else self.claim.party
