@@ -1,7 +1,7 @@
 """The embedded SQLite file: the verbs, each one short transaction through the door.
 
-What is decided is in core/door.py, how a door is read and written in doors.py, how the file is
-opened in connection.py.
+What is decided is in core/door.py, what a verb reads and writes in backends/sql, by which
+statements in dialect.py, how the file is opened in connection.py.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from holdfast.backends.sql.verbs import Decided, Verbs
 from holdfast.backends.sqlite import findings
 from holdfast.backends.sqlite.connection import Connection
-from holdfast.backends.sqlite.doorbell import Doorbell
-from holdfast.backends.sqlite.doors import Doors
-from holdfast.backends.sqlite.rows import (
-    GRANT_IF_EMPTY,
-    NEAREST_BEFORE,
-    RELEASE_IF_ALONE,
-    row_of_grant,
+from holdfast.backends.sqlite.dialect import (
+    SqliteDialect,
+    grant_if_empty,
+    nearest_before,
+    release_if_alone,
 )
+from holdfast.backends.sqlite.doorbell import Doorbell
+from holdfast.backends.sqlite.driver import Driver
 from holdfast.backends.sqlite.sweeping import Broom
 from holdfast.backends.sqlite.waiters import Waiters
-from holdfast.core.door import TOMBSTONE, Standing
-from holdfast.core.naming import name_of, storage_key
-from holdfast.core.tokens import next_token
+from holdfast.core.door import TOMBSTONE
+from holdfast.core.naming import storage_key
+from holdfast.core.place import ADMITTED, HOLDING, WAITING
 from holdfast.model import Grant, Held
 from holdfast.runtime import forking
 from holdfast.runtime.afterwards import Afterwards
@@ -32,14 +33,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from holdfast.core.door import Door, Place
+    from holdfast.backends.sql.steps import Steps
+    from holdfast.backends.sql.verbs import Arrived
     from holdfast.model import Claim, Finding, Holder, Inspection, Renewal
     from holdfast.runtime.clock import Clock
 
 PATIENCE = 2.0
 """How long what was put off is tried, in seconds."""
 
-MAY_BE_FORGOTTEN = (Standing.HOLDING, Standing.ADMITTED, Standing.WAITING)
+MAY_BE_FORGOTTEN = (HOLDING, ADMITTED, WAITING)
 
 
 class Database:
@@ -67,13 +69,8 @@ class Database:
         self._tell = tell
         self._broom = Broom(self.connection)
         self._afterwards = Afterwards()
-        self._doors = Doors(
-            self.connection,
-            self.bell,
-            self.waiters,
-            namespace=namespace,
-            afterwards=self._afterwards,
-        )
+        self._verbs = Verbs(SqliteDialect(self.connection.now), namespace=namespace)
+        self._driver = Driver(self.connection, self.bell, self._afterwards)
         self._over: dict[str, float] = {}
         forking.forget_in_child(self)
 
@@ -92,7 +89,7 @@ class Database:
                 return answer
             gone = [one for one in self.waiters.watched_by(claim) if presence.is_gone(one)]
             if gone:
-                self._doors.forget(gone, deadline)
+                self._driver.transact(self._verbs.forget(gone), deadline)
             elif answer.place is None:
                 self.stop_waiting(claim)
                 return answer
@@ -100,77 +97,67 @@ class Database:
                 return answer if self.waiters.is_first(claim) else replace(answer, retry_in=None)
 
     def _ask(self, claim: Claim, deadline: float) -> Grant | Held:
-        if self.waiters.arrival_of(claim) is not None:
-            waiting = self.connection.patiently(lambda: self._still_waiting(claim), deadline)
+        arrived = self.waiters.arrival_of(claim)
+        if arrived is not None:
+            waiting = self._driver.look(lambda: self._still_waiting(claim, arrived), deadline)
             if waiting is not None:
                 return waiting
         elif not self.waiters.are_at(claim.name):
             grant = self._grant_if_empty(claim, deadline)
             if grant is not None:
                 return grant
-        return self._doors.verb(
-            claim.name, deadline, lambda door: self._arrive(door, claim), claim=claim
-        )
+        bell = self.bell.hang(claim.id) if claim.queues else ""
+        return self._driver.transact(self._arrive(claim, bell, arrived), deadline)
 
     def _grant_if_empty(self, claim: Claim, deadline: float) -> Grant | None:
-        key, now = storage_key(self._namespace, claim.name), self.connection.now()
-        row = row_of_grant(key, claim, now=now, token=next_token(last=0, clock=now))
-        granted, _ = self.connection.write(GRANT_IF_EMPTY, (*row, key), deadline)
+        key = storage_key(self._namespace, claim.name)
+        statement, values = grant_if_empty(key, claim, now=self.connection.now())
+        granted, _ = self.connection.write(statement, values, deadline)
         return Grant(claim, granted[0][0], claim.ttl) if granted else None
 
-    def _still_waiting(self, claim: Claim) -> Held | None:
-        """Return the answer of a claim whose turn has not come: a look, no transaction."""
-        door = self._doors.load(claim.name, claim)
-        place = door.find(claim.id)
-        if place is None or place.standing is not Standing.WAITING:
-            return None
-        answer = self._arrive(door, claim)
-        if isinstance(answer, Grant) or door.changed or door.dropped or door.fell_short:
-            return None
-        return answer
+    def _arrive(self, claim: Claim, bell: str, arrived: int | None) -> Steps[Decided[Grant | Held]]:
+        decided = yield from self._verbs.arrive(claim, bell=bell, arrived=arrived)
+        yield from self._note(claim, decided)
+        return Decided(decided.answer, decided.door.woken)
 
-    def _arrive(self, door: Door, claim: Claim) -> Grant | Held:
-        bell = self.bell.hang(claim.id) if door.places and claim.queues else ""
-        answer = door.arrive(claim, now=self.connection.now(), bell=bell)
+    def _still_waiting(self, claim: Claim, arrived: int) -> Steps[Held | None]:
+        """Return the answer to a claim whose turn has not come: a look, no transaction."""
+        decided = yield from self._verbs.still_waiting(claim, arrived=arrived)
+        if decided is None or isinstance(decided.answer, Grant):
+            return None
+        yield from self._note(claim, decided)
+        return decided.answer
+
+    def _note(self, claim: Claim, decided: Arrived) -> Steps[None]:
+        """Remember where a claim stands that was not let in, and whom it has to look after.
+
+        Those are the clients of all inside, of the front, and of the nearest in the line.
+        """
+        answer, door = decided
         if isinstance(answer, Grant):
-            return answer
+            return
         place = door.find(claim.id)
         if place is not None and answer.place is not None:
             self._tell_next(self.waiters.join(claim, arrived=place.arrived))
-        if place is None or self.waiters.is_first(claim):
-            self.waiters.watch(claim, self._ahead_of(door, claim, place))
-        return answer
-
-    def _ahead_of(self, door: Door, claim: Claim, place: Place | None) -> set[str]:
-        """Return the clients of those inside, of the front, and of the nearest in the line."""
+        if place is not None and not self.waiters.is_first(claim):
+            return
         clients = {one.claim.client for one in door.places if one.standing in MAY_BE_FORGOTTEN}
         if place is not None:
             key = storage_key(self._namespace, claim.name)
-            nearest = self.connection.execute(NEAREST_BEFORE, (key, place.arrived)).fetchone()
-            clients.update(nearest or ())
-        return clients - {claim.client}
+            [nearest] = yield [nearest_before(key, place.arrived)]
+            clients.update(client for (client,) in nearest)
+        self.waiters.watch(claim, clients - {claim.client})
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> list[Renewal]:
         """See Door.renew; the whole batch in one transaction."""
         self.connection.open(deadline)
-
-        def renewed(claim: Claim, rings: list[str]) -> Renewal:
-            return self._doors.through(
-                claim.name,
-                lambda door: door.renew(claim.id, now=self.connection.now(), ttl=claim.ttl),
-                rings,
-            )
-
-        return self._doors.transact(
-            lambda rings: [renewed(one.claim, rings) for one in grants], deadline
-        )
+        return self._driver.transact(self._verbs.renew([one.claim for one in grants]), deadline)
 
     def hand_over(self, claim: Claim, *, deadline: float) -> Renewal:
         """See Door.hand_over."""
         # Of a client that is not seen here, whoever looks next would think that it is dead.
         self.connection.open(deadline, client=claim.client)
-        now = self.connection.now()
-        return self._doors.verb(claim.name, deadline, lambda door: door.hand_over(claim, now=now))
+        return self._driver.transact(self._verbs.hand_over(claim), deadline)
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See Door.release."""
@@ -186,13 +173,13 @@ class Database:
         self.connection.open(deadline)
         now = self.connection.now()
         key = storage_key(self._namespace, claim.name)
-        values = (key, claim.id, now, now, key)
-        _, released = self.connection.write(RELEASE_IF_ALONE, values, deadline)
+        statement, values = release_if_alone(key, claim, now=now)
+        _, released = self.connection.write(statement, values, deadline)
         if released:
             self._broom.sweep_now_and_then(deadline)
             self._afterwards.do()
             return True
-        return self._doors.verb(claim.name, deadline, lambda door: door.release(claim.id, now=now))
+        return self._driver.transact(self._verbs.release(claim, at=now), deadline)
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See Door.withdraw."""
@@ -205,12 +192,8 @@ class Database:
 
     def _withdraw(self, claim: Claim, deadline: float) -> None:
         self.connection.open(deadline)
-        self._doors.verb(
-            claim.name,
-            deadline,
-            lambda door: door.withdraw(claim, now=self.connection.now()),
-            claim=claim,
-        )
+        arrived = self.waiters.arrival_of(claim)
+        self._driver.transact(self._verbs.withdraw(claim, arrived=arrived), deadline)
         self.stop_waiting(claim)
 
     def break_(
@@ -218,32 +201,17 @@ class Database:
     ) -> tuple[Holder, ...]:
         """See Door.break_."""
         self.connection.open(deadline)
-        return self._doors.verb(
-            name,
-            deadline,
-            lambda door: door.break_(now=self.connection.now(), token=token, party=owner),
-        )
+        return self._driver.transact(self._verbs.break_(name, token=token, party=owner), deadline)
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """Return what the file says of the name; writes nothing."""
         self.connection.open(deadline)
-        return self.connection.patiently(lambda: self._doors.look(name), deadline)
+        return self._driver.look(lambda: self._verbs.inspect(name), deadline)
 
     def survey(self, prefix: str, *, deadline: float) -> list[Inspection]:
         """Return all names in use that begin with the prefix, in byte order."""
         self.connection.open(deadline)
-        start = storage_key(self._namespace, prefix)
-
-        def work() -> list[Inspection]:
-            rows = self.connection.execute(
-                "SELECT DISTINCT key FROM places WHERE key >= ? AND id != '' AND standing < ?"
-                " AND substr(key, 1, ?) = ? ORDER BY key",
-                (start, int(Standing.GONE), len(start), start),
-            )
-            seen = [self._doors.look(name_of(key)) for (key,) in rows.fetchall()]
-            return [one for one in seen if one.is_in_use]
-
-        return self.connection.patiently(work, deadline)
+        return self._driver.look(lambda: self._verbs.survey(prefix), deadline)
 
     def disown(self, client: str, *, deadline: float) -> None:
         """Leave what the client still holds to its ttl, though the client goes away."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.backends.sqlite.filesystem import refuse_network
-from holdfast.backends.sqlite.rows import APPLICATION_ID, FORMAT, INDEX, SCHEMA
+from holdfast.backends.sqlite.schema import APPLICATION_ID, FORMAT, INDEX, SCHEMA
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -1,0 +1,283 @@
+"""The steps do to rows what the door does to places, however little of a line they read."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+from backends.sql.stores import OneTable, Store, TwoTables
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    MultipleResults,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+)
+
+from holdfast.backends.sql.rows import row_of
+from holdfast.backends.sql.steps import Steps
+from holdfast.backends.sql.verbs import Arrived, Decided
+from holdfast.core.door import Door
+from holdfast.errors import ConfigurationError
+from holdfast.model import ALL, Claim
+
+T = TypeVar("T")
+
+CLIENTS = ("ann", "bob", "cyd", "")
+
+# Where the client believes that a claim stands: it knows, it does not, or it is mistaken.
+BELIEFS = st.sampled_from(["right", "right", "none", "wrong"])
+
+
+class StepsMachine(RuleBasedStateMachine):
+    """The same verbs on a store, of which little is read, and on a door that is known whole."""
+
+    made: Callable[[], Store]
+    claims = Bundle("claims")
+
+    @initialize(
+        target=claims,
+        capacity=st.sampled_from([1, 3, ALL]),
+        size=st.integers(0, 12),
+        party=st.sampled_from([None, "saga"]),
+    )
+    def open(self, capacity: int, size: int, party: str | None) -> MultipleResults[Claim]:
+        """Let one hold who keeps all others out, and some wait."""
+        self.store = self.made()
+        self.door = Door()
+        self.capacity = capacity
+        self.number = 0
+        holder = self._claim(CLIENTS[0], party=None, weight=capacity)
+        line = [
+            self._claim(CLIENTS[number % 4], party=party if number in (0, 6) else None)
+            for number in range(size)
+        ]
+        for one in (holder, *line):
+            self.arrive(one, "none")
+        return multiple(holder, *line)
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.store.close()
+
+    # -- who comes ---------------------------------------------------------------------
+
+    @rule(
+        target=claims,
+        size=st.integers(1, 12),
+        clients=st.sampled_from([CLIENTS, CLIENTS[:1]]),
+        party=st.sampled_from([None, None, None, "saga"]),
+    )
+    def come_together(
+        self, size: int, clients: tuple[str, ...], party: str | None
+    ) -> MultipleResults[Claim]:
+        """Let many come, so that the line is long."""
+        crowd = [self._claim(clients[number % len(clients)], party=party) for number in range(size)]
+        for one in crowd:
+            self.arrive(one, "none")
+        return multiple(*crowd)
+
+    @rule(
+        target=claims,
+        client=st.sampled_from(CLIENTS),
+        party=st.sampled_from([None, None, "saga", "other saga"]),
+        is_large=st.booleans(),
+        ttl=st.sampled_from([2.0, 30.0]),
+        delay=st.sampled_from([0.0, 0.0, 1.0, 90.0]),
+        queues=st.booleans(),
+        is_stranger=st.sampled_from([False] * 9 + [True]),
+    )
+    def come(
+        self,
+        client: str,
+        party: str | None,
+        ttl: float,
+        delay: float,
+        *,
+        is_large: bool,
+        queues: bool,
+        is_stranger: bool,
+    ) -> Claim:
+        claim = self._claim(
+            client,
+            party=party,
+            weight=self.capacity if is_large else 1,
+            capacity=self.capacity + is_stranger if self.capacity != ALL else ALL,
+            ttl=ttl,
+            delay=delay,
+            queues=queues,
+        )
+        self.arrive(claim, "none")
+        return claim
+
+    def _claim(
+        self,
+        client: str,
+        *,
+        party: str | None,
+        weight: int = 1,
+        capacity: int | None = None,
+        ttl: float = 30.0,
+        delay: float = 0.0,
+        queues: bool = True,
+    ) -> Claim:
+        self.number += 1
+        claim_id, capacity = f"{self.number}", capacity or self.capacity
+        return Claim(
+            claim_id, "door", client, "", weight, capacity, ttl, party, delay, delay, queues
+        )
+
+    # -- the verbs ---------------------------------------------------------------------
+
+    @rule(claim=claims, belief=BELIEFS)
+    def arrive(self, claim: Claim, belief: str) -> None:
+        bell = f"bell {claim.id}" if claim.queues else ""
+        self.both(
+            self._arrive(claim, bell, self.believed(claim, belief)),
+            lambda door: door.arrive(claim, now=self.store.now, bell=bell),
+        )
+
+    def _arrive(self, claim: Claim, bell: str, arrived: int | None) -> Steps[Decided[object]]:
+        answer, door = yield from self.store.verbs.arrive(claim, bell=bell, arrived=arrived)
+        return Decided(answer, door.woken)
+
+    @rule(claim=claims, belief=BELIEFS)
+    def look(self, claim: Claim, belief: str) -> None:
+        """Ask without a transaction: an answer is the one that arriving would get."""
+        arrived = self.believed(claim, belief) or 0
+        seen: Arrived | None = self.store.run(
+            self.store.verbs.still_waiting(claim, arrived=arrived)
+        )
+
+        if seen is not None:
+            assert seen.answer == copied(self.door).arrive(claim, now=self.store.now)
+
+    @rule(some=st.lists(claims, min_size=1, max_size=3))
+    def renew(self, some: list[Claim]) -> None:
+        self.both(
+            self.store.verbs.renew(some),
+            lambda door: [door.renew(one.id, now=self.store.now, ttl=one.ttl) for one in some],
+        )
+
+    @rule(claim=claims)
+    def hand_over(self, claim: Claim) -> None:
+        self.both(
+            self.store.verbs.hand_over(claim),
+            lambda door: door.hand_over(claim, now=self.store.now),
+        )
+
+    @rule(tombstone=st.booleans(), which=st.integers(0, 2))
+    def release(self, which: int, *, tombstone: bool) -> None:
+        """Release one of those inside."""
+        claim = self.door.places[which].claim if which < len(self.door.places) else None
+        if claim is not None:
+            self.both(
+                self.store.verbs.release(claim, tombstone=tombstone),
+                lambda door: door.release(claim.id, now=self.store.now, tombstone=tombstone),
+            )
+
+    @rule(claim=claims, belief=BELIEFS, tombstone=st.booleans())
+    def withdraw(self, claim: Claim, belief: str, *, tombstone: bool) -> None:
+        arrived = self.believed(claim, belief)
+        self.both(
+            self.store.verbs.withdraw(claim, arrived=arrived, tombstone=tombstone),
+            lambda door: door.withdraw(claim, now=self.store.now, tombstone=tombstone),
+        )
+
+    @rule(party=st.sampled_from([None, None, "saga"]))
+    def break_(self, party: str | None) -> None:
+        self.both(
+            self.store.verbs.break_("door", party=party),
+            lambda door: door.break_(now=self.store.now, party=party),
+        )
+
+    @rule(clients=st.lists(st.sampled_from(CLIENTS[:3]), min_size=1, max_size=2, unique=True))
+    def forget(self, clients: list[str]) -> None:
+        self.both(
+            self.store.verbs.forget(clients),
+            lambda door: self._forget(door, clients),
+        )
+
+    def _forget(self, door: Door, clients: list[str]) -> None:
+        # Of a name where they are not, nobody hears.
+        if any(place.claim.client in clients for place in door.places):
+            door.forget(clients, now=self.store.now)
+
+    @rule(seconds=st.sampled_from([0.001, 0.5, 2.0, 2.5, 31.0]))
+    def pass_(self, seconds: float) -> None:
+        self.store.now += seconds
+
+    # -- both ways ---------------------------------------------------------------------
+
+    def both(self, steps: Steps[Decided[T]], act: Callable[[Door], object]) -> None:
+        """Do it to the store and to the door, and fail unless both answer and ring alike."""
+        door = copied(self.door)
+        try:
+            expected = act(door)
+        except ConfigurationError as refused:
+            with pytest.raises(ConfigurationError, match=re.escape(str(refused))):
+                self.store.run(steps)
+            return
+        answer, woken = self.store.run(steps)
+        assert answer == expected
+        assert [one.claim.id for one in woken] == [one.claim.id for one in door.woken]
+        self.door = copied(door)
+
+    def believed(self, claim: Claim, belief: str) -> int | None:
+        """Return where the client thinks that the claim stands."""
+        if belief == "none":
+            return None
+        stands = [row[0] for row in self.store.places("door") if row[1] == claim.id]
+        return stands[-1] if belief == "right" and stands else 3
+
+    @invariant()
+    def the_rows_are_the_places(self) -> None:
+        if hasattr(self, "store"):
+            # But for the numbers of arrival, which only say who came first.
+            assert [row[1:] for row in self.store.places("door")] == [
+                row_of(b"", place, self.door)[2:15] for place in self.door.places
+            ]
+            assert self.store.record("door") in ((self.door.capacity, self.door.token), (0, 0))
+            self.store.check("door")
+
+    @invariant()
+    def looking_shows_the_whole_line(self) -> None:
+        if hasattr(self, "store"):
+            door = copied(self.door)  # looking changes nothing
+            door.settle(now=self.store.now)
+            expected = door.inspect("door", now=self.store.now)
+            seen = self.store.run(self.store.verbs.inspect("door"))
+            assert (seen.line, seen.holders) == (expected.line, expected.holders)
+
+
+def copied(door: Door) -> Door:
+    """Return a door of which a verb changes nothing that is the other's."""
+    places = [copy.copy(place) for place in door.places]
+    return Door(capacity=door.capacity, token=door.token, places=places)
+
+
+class OneTableMachine(StepsMachine):
+    """In the layout of the embedded file."""
+
+    made = OneTable
+
+
+class TwoTablesMachine(StepsMachine):
+    """In the layout of a server."""
+
+    made = TwoTables
+
+
+HISTORIES = settings(max_examples=30, stateful_step_count=30, deadline=None)
+
+TestOneTable = OneTableMachine.TestCase
+TestOneTable.settings = HISTORIES
+TestTwoTables = TwoTablesMachine.TestCase
+TestTwoTables.settings = HISTORIES
