@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from holdfast._async.backend import AsyncBackend
 from holdfast._async.single_flight import LAST_WORD, AsyncSingleFlight
-from holdfast.backends.zookeeper import address, requests
+from holdfast.backends.zookeeper import address
 from holdfast.backends.zookeeper._async.diagnosis import diagnosed
 from holdfast.backends.zookeeper._async.inspecting import AsyncInspecting
+from holdfast.backends.zookeeper._async.renewing import renewed
 from holdfast.backends.zookeeper._async.session import AsyncSession
 from holdfast.backends.zookeeper.name_nodes import NameNodes
-from holdfast.backends.zookeeper.refusals import SessionEnded, Unreadable, is_missing
+from holdfast.backends.zookeeper.refusals import SessionEnded, Unreadable
 from holdfast.core.door import TOMBSTONE
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import BackendUnavailable, ConfigurationError, LockError
@@ -36,9 +37,6 @@ _log = logging.getLogger("holdfast")
 
 BROKEN = 64
 """Of so many claims it is remembered that they were broken, until their holders ask."""
-
-TOGETHER = 500
-"""As many nodes are looked at in one flight."""
 
 
 class AsyncZooKeeperBackend(AsyncBackend):
@@ -133,7 +131,9 @@ class AsyncZooKeeperBackend(AsyncBackend):
             else:
                 by_session.setdefault(carrier, []).append(grant)
         for carrier, carried in by_session.items():
-            outcomes.update(await self._renew(carrier, carried, deadline))
+            outcomes.update(
+                await renewed(carrier.session, carried, clock=self._clock, deadline=deadline)
+            )
         return [outcomes[grant.claim.id] for grant in grants]
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
@@ -247,61 +247,6 @@ class AsyncZooKeeperBackend(AsyncBackend):
             reading = await self._opened(None, deadline)
             with suppress(SessionEnded):
                 return await act(reading)
-
-    # -- renewing ----------------------------------------------------------------------
-
-    async def _renew(
-        self, carrier: AsyncInspecting, grants: Sequence[Grant], deadline: float
-    ) -> dict[str, Renewal]:
-        session = carrier.session
-        outcome = Renewal.LOST
-        try:
-            if session.is_usable(self._clock.now()):
-                # Without a connection the holder should know now, not when a request is given
-                # up; the session's own heartbeat goes on trying.
-                is_proven = session.wire.is_connected and await session.prove(deadline=deadline)
-                outcome = Renewal.RENEWED if is_proven else Renewal.UNKNOWN
-        except SessionEnded:
-            outcome = Renewal.LOST
-        except LockError:
-            outcome = Renewal.UNKNOWN
-        outcomes = {grant.claim.id: outcome for grant in grants}
-        if outcome is not Renewal.RENEWED:
-            return outcomes
-        for i in range(0, len(grants), TOGETHER):
-            outcomes.update(await self._look_at(session, grants[i : i + TOGETHER], deadline))
-        return outcomes
-
-    async def _look_at(
-        self, session: AsyncSession, grants: Sequence[Grant], deadline: float
-    ) -> dict[str, Renewal]:
-        """Tell of those whose nodes are gone: broken, since the session lives."""
-        places = [session.places.get(grant.claim.id) for grant in grants]
-        unseen = [one for one in places if one is not None and not one.is_seen]
-        found = {
-            grant.claim.id: Renewal.LOST
-            for grant, one in zip(grants, places, strict=True)
-            if one is None
-        }
-        if not unseen:
-            return found
-        for one in unseen:
-            one.is_seen = True  # before it is asked for: the watch may speak at once
-        watches = session.watches
-        try:
-            answers = await session.wire.ask(
-                *(requests.GetData(one.path, watches.on(one.path, one.claim.id)) for one in unseen),
-                deadline=deadline,
-            )
-        except LockError:
-            for one in unseen:
-                one.is_seen = False
-            return found
-        for one, answer in zip(unseen, answers, strict=True):
-            if is_missing(answer):
-                watches.drop(one.path)
-                found[one.claim.id] = Renewal.BROKEN
-        return found
 
     # -- tombstones --------------------------------------------------------------------
 

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from holdfast._sync.backend import Backend
 from holdfast._sync.single_flight import LAST_WORD, SingleFlight
-from holdfast.backends.zookeeper import address, requests
+from holdfast.backends.zookeeper import address
 from holdfast.backends.zookeeper._sync.diagnosis import diagnosed
 from holdfast.backends.zookeeper._sync.inspecting import Inspecting
+from holdfast.backends.zookeeper._sync.renewing import renewed
 from holdfast.backends.zookeeper._sync.session import Session
 from holdfast.backends.zookeeper.name_nodes import NameNodes
-from holdfast.backends.zookeeper.refusals import SessionEnded, Unreadable, is_missing
+from holdfast.backends.zookeeper.refusals import SessionEnded, Unreadable
 from holdfast.core.door import TOMBSTONE
 from holdfast.core.naming import checked_namespace
-from holdfast.errors import BackendUnavailable, ConfigurationError, LockError
+from holdfast.errors import BackendUnavailable, ConfigurationError
 from holdfast.model import Capabilities, Grant, Held, Renewal, TokenQuality
 from holdfast.options import DEFAULT_TTL
 from holdfast.runtime import forking
@@ -38,9 +39,6 @@ _log = logging.getLogger("holdfast")
 
 BROKEN = 64
 """Of so many claims it is remembered that they were broken, until their holders ask."""
-
-TOGETHER = 500
-"""As many nodes are looked at in one flight."""
 
 
 class ZooKeeperBackend(Backend):
@@ -135,7 +133,7 @@ class ZooKeeperBackend(Backend):
             else:
                 by_session.setdefault(carrier, []).append(grant)
         for carrier, carried in by_session.items():
-            outcomes.update(self._renew(carrier, carried, deadline))
+            outcomes.update(renewed(carrier.session, carried, clock=self._clock, deadline=deadline))
         return [outcomes[grant.claim.id] for grant in grants]
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
@@ -249,61 +247,6 @@ class ZooKeeperBackend(Backend):
             reading = self._opened(None, deadline)
             with suppress(SessionEnded):
                 return act(reading)
-
-    # -- renewing ----------------------------------------------------------------------
-
-    def _renew(
-        self, carrier: Inspecting, grants: Sequence[Grant], deadline: float
-    ) -> dict[str, Renewal]:
-        session = carrier.session
-        outcome = Renewal.LOST
-        try:
-            if session.is_usable(self._clock.now()):
-                # Without a connection the holder should know now, not when a request is given
-                # up; the session's own heartbeat goes on trying.
-                is_proven = session.wire.is_connected and session.prove(deadline=deadline)
-                outcome = Renewal.RENEWED if is_proven else Renewal.UNKNOWN
-        except SessionEnded:
-            outcome = Renewal.LOST
-        except LockError:
-            outcome = Renewal.UNKNOWN
-        outcomes = {grant.claim.id: outcome for grant in grants}
-        if outcome is not Renewal.RENEWED:
-            return outcomes
-        for i in range(0, len(grants), TOGETHER):
-            outcomes.update(self._look_at(session, grants[i : i + TOGETHER], deadline))
-        return outcomes
-
-    def _look_at(
-        self, session: Session, grants: Sequence[Grant], deadline: float
-    ) -> dict[str, Renewal]:
-        """Tell of those whose nodes are gone: broken, since the session lives."""
-        places = [session.places.get(grant.claim.id) for grant in grants]
-        unseen = [one for one in places if one is not None and not one.is_seen]
-        found = {
-            grant.claim.id: Renewal.LOST
-            for grant, one in zip(grants, places, strict=True)
-            if one is None
-        }
-        if not unseen:
-            return found
-        for one in unseen:
-            one.is_seen = True  # before it is asked for: the watch may speak at once
-        watches = session.watches
-        try:
-            answers = session.wire.ask(
-                *(requests.GetData(one.path, watches.on(one.path, one.claim.id)) for one in unseen),
-                deadline=deadline,
-            )
-        except LockError:
-            for one in unseen:
-                one.is_seen = False
-            return found
-        for one, answer in zip(unseen, answers, strict=True):
-            if is_missing(answer):
-                watches.drop(one.path)
-                found[one.claim.id] = Renewal.BROKEN
-        return found
 
     # -- tombstones --------------------------------------------------------------------
 
