@@ -266,7 +266,7 @@ class Law14(Whole):
 
     class locks_class(AsyncLocks):
         async def aclose(self) -> None:
-            self._client._is_closed = True
+            self._client.closing.is_begun = True
             await self._client.watchdog.stop()
             await self._client.backend.aclose()
 

@@ -9,6 +9,7 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from holdfast._async.closing import AsyncClosing
 from holdfast._async.followups import AsyncFollowups
 from holdfast._async.hold_registry import AsyncHoldRegistry
 from holdfast._async.watchdog import AsyncWatchdog
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
     from holdfast.model import Grant
     from holdfast.options import ClientOptions, LockOptions
     from holdfast.runtime.clock import Clock
-
-
-AFTERWARDS = 0.1
-"""The part of a request's time that is left at close for what is held, if waiting took it all."""
 
 
 class AsyncClient:
@@ -53,10 +50,7 @@ class AsyncClient:
         self._asking: weakref.WeakSet[AsyncAcquisition] = weakref.WeakSet()
         self._cancellable: weakref.WeakSet[AsyncAcquisition] = weakref.WeakSet()
         self._left_behind: deque[AsyncAcquisition | AsyncDuty] = deque()
-        self._closer: runtime.Context | None = None
-        self._is_closed = False
-        self._is_shut = False
-        self._is_let_go = False
+        self.closing = AsyncClosing(self)
         self._introduce()
         backend.attach(ttl=self.ttl, hurry=self.watchdog.hurry)
         forking.forget_in_child(self)
@@ -80,7 +74,7 @@ class AsyncClient:
 
     def refuse_closed(self) -> None:
         """Raise if the client was closed."""
-        if self._is_closed:
+        if self.closing.is_begun:
             raise LocksClosed("this client was closed; make a new one")
 
     def begins_asking(self, one: AsyncAcquisition) -> None:
@@ -98,6 +92,11 @@ class AsyncClient:
             self._asking.discard(one)
             if one.cancel is not None:
                 self._cancellable.discard(one)
+
+    def asking(self) -> list[AsyncAcquisition]:
+        """Return whoever asks or waits."""
+        with self.state:
+            return list(self._asking)
 
     def rouse_cancelled(self) -> bool:
         """Let whoever was told to wait no longer find that out; whether anybody may be told."""
@@ -193,7 +192,7 @@ class AsyncClient:
         was_sent_before = hold.release_sent
         was_trusted = was_sent_before or hold.is_trusted(self.clock.now())
         self.remove(hold)
-        if self._is_shut or hold.lost.reason == "forked":
+        if self.closing.is_shut or hold.lost.reason == "forked":
             raise hold.error()
         hold.release_sent = was_trusted
         try:
@@ -283,91 +282,11 @@ class AsyncClient:
                 hook,
             )
 
-    # -- closing -----------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------
 
     async def aclose(self) -> None:
-        """Tell every lease that it is lost, then let go of everything.
-
-        A cancellation has to wait for it; an interrupt ends it, and it may be called again.
-        """
-        me = runtime.context()
-        with self.state:
-            # Whoever closes again was interrupted, or so was one who is not there any more.
-            closer = self._closer
-            if self._is_let_go or not (closer in (None, me) or runtime.has_ended(closer)):
-                return
-            self._closer = me
-            self._is_closed = True
-        await runtime.shield(self._close())
-
-    async def _close(self) -> None:
-        with self.state:
-            holds = self.holds.all()
-        for hold in holds:
-            hold.lose("closed")
-        # A store that does not answer is waited for once, whatever it is asked.
-        deadline = self.request_deadline()
-        self.followups.hurry(deadline)
-        await self._end_asking(deadline)
-        for hold in holds:
-            for block in list(hold.blocks):
-                await block.finished(deadline=deadline, clock=self.clock)
-        # If that took all of it, a little more: what is held may be at a server that answers.
-        deadline = max(deadline, self.clock.now() + self.request_timeout * AFTERWARDS)
-        await self._release_all_at_close(holds, deadline)
-        with self.state:
-            are_left = bool(self.holds or self._asking)
-        if are_left:
-            try:
-                await self.backend.disown(self.id, deadline=deadline)
-            except (BackendError, OutcomeUnknown) as error:
-                # Closing goes on without the store; what we held there ends by its ttl.
-                self.logger.debug("closing without the store: %s", error)
-        await self.watchdog.stop()
-        self.clear_up()
-        await self.followups.stop()
-        self._is_shut = True
-        await self.backend.aclose()
-        # Not before: what an interrupt leaves of it is done by whoever closes again.
-        self._is_let_go = True
-
-    async def _end_asking(self, deadline: float) -> None:
-        """Let every acquire that is under way raise LocksClosed, and leave the line first."""
-        while self.clock.now() < deadline:
-            with self.state:
-                asking = list(self._asking)
-            if not asking:
-                return
-            for one in asking:
-                self.backend.rouse(one.claim)
-            await runtime.wait_for(
-                runtime.Event(), deadline=self.clock.now() + 0.005, clock=self.clock
-            )
-
-    async def _release_all_at_close(self, holds: list[AsyncHold], deadline: float) -> None:
-        for hold in holds:
-            if not await self._release_at_close(hold, deadline) and self.clock.now() >= deadline:
-                return
-
-    async def _release_at_close(self, hold: AsyncHold, deadline: float) -> bool:
-        """Whether the store has answered, if there was a question."""
-        # Not under the feet of a block that still runs, nor of another thread that
-        # holds a lease without one: those run out by themselves.
-        owner = hold.context()
-        may_be_used = not runtime.Block.can_interrupt and owner not in (None, runtime.context())
-        if hold.blocks or may_be_used or hold.is_over:
-            return True
-        is_answered = True
-        try:
-            await self.backend.release(
-                hold.grant, deadline=deadline, tombstone=hold.needs_tombstone
-            )
-        except (BackendError, OutcomeUnknown) as error:
-            # Told as lost already, and it ends by its ttl.
-            self.logger.debug("release at close not answered: %s", error)
-            is_answered = False
-        self.remove(hold)  # now, so that a close that is interrupted before can be repeated
-        return is_answered
+        """Tell every lease that it is lost, then let go of everything."""
+        await self.closing.run()
 
     def after_fork_in_child(self) -> None:
         """Hold nothing, and be somebody else."""

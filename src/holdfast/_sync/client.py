@@ -11,6 +11,7 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from holdfast._sync.closing import Closing
 from holdfast._sync.followups import Followups
 from holdfast._sync.hold_registry import HoldRegistry
 from holdfast._sync.watchdog import Watchdog
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
     from holdfast.model import Grant
     from holdfast.options import ClientOptions, LockOptions
     from holdfast.runtime.clock import Clock
-
-
-AFTERWARDS = 0.1
-"""The part of a request's time that is left at close for what is held, if waiting took it all."""
 
 
 class Client:
@@ -55,10 +52,7 @@ class Client:
         self._asking: weakref.WeakSet[Acquisition] = weakref.WeakSet()
         self._cancellable: weakref.WeakSet[Acquisition] = weakref.WeakSet()
         self._left_behind: deque[Acquisition | Duty] = deque()
-        self._closer: runtime.Context | None = None
-        self._is_closed = False
-        self._is_shut = False
-        self._is_let_go = False
+        self.closing = Closing(self)
         self._introduce()
         backend.attach(ttl=self.ttl, hurry=self.watchdog.hurry)
         forking.forget_in_child(self)
@@ -82,7 +76,7 @@ class Client:
 
     def refuse_closed(self) -> None:
         """Raise if the client was closed."""
-        if self._is_closed:
+        if self.closing.is_begun:
             raise LocksClosed("this client was closed; make a new one")
 
     def begins_asking(self, one: Acquisition) -> None:
@@ -100,6 +94,11 @@ class Client:
             self._asking.discard(one)
             if one.cancel is not None:
                 self._cancellable.discard(one)
+
+    def asking(self) -> list[Acquisition]:
+        """Return whoever asks or waits."""
+        with self.state:
+            return list(self._asking)
 
     def rouse_cancelled(self) -> bool:
         """Let whoever was told to wait no longer find that out; whether anybody may be told."""
@@ -195,7 +194,7 @@ class Client:
         was_sent_before = hold.release_sent
         was_trusted = was_sent_before or hold.is_trusted(self.clock.now())
         self.remove(hold)
-        if self._is_shut or hold.lost.reason == "forked":
+        if self.closing.is_shut or hold.lost.reason == "forked":
             raise hold.error()
         hold.release_sent = was_trusted
         try:
@@ -285,87 +284,11 @@ class Client:
                 hook,
             )
 
-    # -- closing -----------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------
 
     def close(self) -> None:
-        """Tell every lease that it is lost, then let go of everything.
-
-        A cancellation has to wait for it; an interrupt ends it, and it may be called again.
-        """
-        me = runtime.context()
-        with self.state:
-            # Whoever closes again was interrupted, or so was one who is not there any more.
-            closer = self._closer
-            if self._is_let_go or not (closer in (None, me) or runtime.has_ended(closer)):
-                return
-            self._closer = me
-            self._is_closed = True
-        runtime.shield(self._close())
-
-    def _close(self) -> None:
-        with self.state:
-            holds = self.holds.all()
-        for hold in holds:
-            hold.lose("closed")
-        # A store that does not answer is waited for once, whatever it is asked.
-        deadline = self.request_deadline()
-        self.followups.hurry(deadline)
-        self._end_asking(deadline)
-        for hold in holds:
-            for block in list(hold.blocks):
-                block.finished(deadline=deadline, clock=self.clock)
-        # If that took all of it, a little more: what is held may be at a server that answers.
-        deadline = max(deadline, self.clock.now() + self.request_timeout * AFTERWARDS)
-        self._release_all_at_close(holds, deadline)
-        with self.state:
-            are_left = bool(self.holds or self._asking)
-        if are_left:
-            try:
-                self.backend.disown(self.id, deadline=deadline)
-            except (BackendError, OutcomeUnknown) as error:
-                # Closing goes on without the store; what we held there ends by its ttl.
-                self.logger.debug("closing without the store: %s", error)
-        self.watchdog.stop()
-        self.clear_up()
-        self.followups.stop()
-        self._is_shut = True
-        self.backend.close()
-        # Not before: what an interrupt leaves of it is done by whoever closes again.
-        self._is_let_go = True
-
-    def _end_asking(self, deadline: float) -> None:
-        """Let every acquire that is under way raise LocksClosed, and leave the line first."""
-        while self.clock.now() < deadline:
-            with self.state:
-                asking = list(self._asking)
-            if not asking:
-                return
-            for one in asking:
-                self.backend.rouse(one.claim)
-            runtime.wait_for(runtime.Event(), deadline=self.clock.now() + 0.005, clock=self.clock)
-
-    def _release_all_at_close(self, holds: list[Hold], deadline: float) -> None:
-        for hold in holds:
-            if not self._release_at_close(hold, deadline) and self.clock.now() >= deadline:
-                return
-
-    def _release_at_close(self, hold: Hold, deadline: float) -> bool:
-        """Whether the store has answered, if there was a question."""
-        # Not under the feet of a block that still runs, nor of another thread that
-        # holds a lease without one: those run out by themselves.
-        owner = hold.context()
-        may_be_used = not runtime.Block.can_interrupt and owner not in (None, runtime.context())
-        if hold.blocks or may_be_used or hold.is_over:
-            return True
-        is_answered = True
-        try:
-            self.backend.release(hold.grant, deadline=deadline, tombstone=hold.needs_tombstone)
-        except (BackendError, OutcomeUnknown) as error:
-            # Told as lost already, and it ends by its ttl.
-            self.logger.debug("release at close not answered: %s", error)
-            is_answered = False
-        self.remove(hold)  # now, so that a close that is interrupted before can be repeated
-        return is_answered
+        """Tell every lease that it is lost, then let go of everything."""
+        self.closing.run()
 
     def after_fork_in_child(self) -> None:
         """Hold nothing, and be somebody else."""
