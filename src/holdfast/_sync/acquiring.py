@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast._sync.handle import Handle
 from holdfast._sync.hold import Hold
 from holdfast._sync.lease import Lease
+from holdfast._sync.parents import warn_of_parents
 from holdfast.core.backoff import delay, spread
 from holdfast.core.tokens import LIMIT
 from holdfast.core.trust import trusted_until
@@ -211,7 +210,7 @@ class Acquisition:
             if now >= self._deadline or not self._queues:
                 return None
             if is_first:
-                self._warn_of_parents()
+                warn_of_parents(self._client, self._lock.name)
             retry_in = LOOK_AGAIN if answer.retry_in is None else max(0.0, answer.retry_in)
             until = min(self._deadline, now + spread(retry_in, jitter=clock.jitter()))
             self._client.backend.wait(self.claim, deadline=until)
@@ -376,23 +375,3 @@ class Acquisition:
                 holders=held.holders,
                 place=held.place,
             )
-
-    def _warn_of_parents(self) -> None:
-        name = self._lock.name
-        for parent in runtime.parents():
-            if self._client.holds.of(parent, name) is not None:
-                warnings.warn(
-                    f"this task waits for {name!r}, which the task that started it holds "
-                    f"({runtime.context_name(parent)}): a child task is another owner, so this "
-                    "never ends if the parent waits for it",
-                    RuntimeWarning,
-                    stacklevel=_level_of_caller(),
-                )
-
-
-def _level_of_caller() -> int:
-    """Return how far up the first frame is that is not ours: a warning should point there."""
-    level, frame = 1, sys._getframe(1)  # noqa: SLF001 - the only way to it
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("holdfast."):
-        level, frame = level + 1, frame.f_back
-    return level
