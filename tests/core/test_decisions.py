@@ -1,4 +1,4 @@
-"""Trust, renewing, back-off, tokens: values in, values out."""
+"""Trust, renewing, back-off, outages, tokens: values in, values out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import backoff, renewing, tokens, trust
+from holdfast.core.outage import Outage
 from holdfast.model import Renewal
 
 seconds = st.floats(0.05, 1e5)
@@ -82,3 +83,18 @@ def test_a_pause_grows_and_is_bounded(attempt: int, jitter: float) -> None:
 @given(wait=st.floats(0, 1e4), jitter=st.floats(0, 0.999))
 def test_spreading_out_never_asks_early(wait: float, jitter: float) -> None:
     assert wait <= backoff.spread(wait, jitter=jitter) <= wait + 0.05
+
+
+@given(since=moments, waits=st.lists(st.floats(0, 100), max_size=30), deadline=moments, ttl=seconds)
+def test_an_outage_is_outlived_up_to_a_ttl_in_line_and_once_before(
+    since: float, waits: list[float], deadline: float, ttl: float
+) -> None:
+    """Never past the caller's deadline; and a place in line is gone after a ttl."""
+    in_line, outside, now = Outage(since), Outage(since), since
+    for number, wait in enumerate(waits):
+        now += wait
+        facts = {"now": now, "deadline": deadline, "ttl": ttl}
+
+        assert in_line.is_outlived(**facts, was_answered=True) == (now < min(deadline, since + ttl))
+        assert outside.is_outlived(**facts, was_answered=False) == (now < deadline and number == 0)
+        in_line, outside = in_line.again(), outside.again()

@@ -12,6 +12,7 @@ from holdfast._sync.hold import Hold
 from holdfast._sync.lease import Lease
 from holdfast._sync.parents import warn_of_parents
 from holdfast.core.backoff import delay, spread
+from holdfast.core.outage import Outage
 from holdfast.core.tokens import LIMIT
 from holdfast.core.trust import trusted_until
 from holdfast.errors import (
@@ -90,8 +91,7 @@ class Acquisition:
         self.claim = self._new_claim() if claim is None else claim
         self._is_unanswered = False
         self.stands = False
-        self._failures = 0
-        self._failing_since = 0.0
+        self._outage: Outage | None = None
         self._answered_at: float | None = None
         self._held = Held(())
         self.hold: Hold | None = None
@@ -264,7 +264,7 @@ class Acquisition:
             raise
         self._is_unanswered = was_unanswered
         self._answered_at = client.clock.now()
-        self._failures = 0
+        self._outage = None
         if isinstance(answer, Held | Grant):
             return answer
         raise BackendMisbehaved(
@@ -273,23 +273,20 @@ class Acquisition:
         )
 
     def _pause_or_raise(self, error: LockError) -> None:
-        """Wait a little before asking again, or let the error out.
-
-        Somebody who stands in line outlives an outage of the store up to a ttl: by then
-        the place is gone anyway. Before the first answer it is asked again once.
-        """
+        """Wait a little before asking again, or let the error out."""
         clock = self._client.clock
         now = clock.now()
-        has_place = self._answered_at is not None
-        if self._failures == 0:
-            # Not since the last answer: who is told when to ask may not have asked for long.
-            self._failing_since = now
-        patience = min(self._deadline, self._failing_since + self.claim.ttl)
-        is_over = now >= patience if has_place else self._failures > 0
-        if is_over or now >= self._deadline:
+        # Not since the last answer: who is told when to ask may not have asked for long.
+        outage = self._outage or Outage(since=now)
+        if not outage.is_outlived(
+            now=now,
+            deadline=self._deadline,
+            ttl=self.claim.ttl,
+            was_answered=self._answered_at is not None,
+        ):
             raise error.about(self._lock.name)
-        pause = delay(self._failures, jitter=clock.jitter())
-        self._failures += 1
+        self._outage = outage.again()
+        pause = delay(outage.failures, jitter=clock.jitter())
         runtime.wait_for(runtime.Event(), deadline=min(now + pause, self._deadline), clock=clock)
 
     def believe(self, grant: Grant, sent_at: float) -> Hold | None:
