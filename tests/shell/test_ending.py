@@ -80,6 +80,49 @@ def test_who_asks_while_another_thread_releases_gets_no_handle_on_what_ends(
         assert again is None
 
 
+def test_two_threads_that_release_at_once_both_release_cleanly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The one who gave back the last handle but one is not told of a loss that there was not."""
+    with Locks("memory://both") as locks:
+        lock = locks.lock("door")
+        first, last = lock.acquire(), lock.acquire()
+        watchdog = locks._client.watchdog
+        others = [threading.Thread(target=last.release)]
+
+        def release_the_last(_: float | None = None) -> None:
+            if others:
+                other = others.pop()
+                other.start()
+                other.join(10)
+
+        monkeypatch.setattr(watchdog, "notice", release_the_last)
+        first.release()
+
+        assert not lock.locked()
+        assert first.lost.reason is None
+
+
+def test_an_end_that_is_noticed_while_the_release_is_under_way_is_not_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The watchdog looked before, and tells after; but it was sent in time, and answered."""
+    release = MemoryBackend.release
+    told: list[object] = []
+
+    def noticed(*arguments: Any, **options: Any) -> bool:
+        lease._hold.lose("expired")
+        return release(*arguments, **options)
+
+    with Locks("memory://noticed") as locks:
+        lease = locks.lock("door", on_lost=told.append).acquire()
+        monkeypatch.setattr(MemoryBackend, "release", noticed)
+        lease.release()
+
+        assert lease.lost.reason is None
+        assert not told
+
+
 def test_a_lease_that_ran_out_and_that_nobody_has_is_no_obstacle() -> None:
     """Whoever lost it cannot release it any more; asking anew must not tell of it for ever."""
 

@@ -10,6 +10,7 @@ from holdfast._async.hold import AsyncHold
 from holdfast._async.lease import AsyncLease
 from holdfast._async.parents import warn_of_parents
 from holdfast.core.backoff import delay, spread
+from holdfast.core.holding import OVER
 from holdfast.core.outage import Outage
 from holdfast.core.tokens import LIMIT
 from holdfast.core.trust import trusted_until
@@ -112,7 +113,7 @@ class AsyncAcquisition:
         """Have no hold: the claim is about to be withdrawn."""
         if self.hold is not None:
             self._client.remove(self.hold)
-            self.hold.is_over = True
+            self.hold.become(OVER)
 
     def lease_on(self, hold: AsyncHold) -> AsyncLease:
         """Return a handle on the hold, which is ours until it is handed over to the caller."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.core.holding import OVER
 from holdfast.errors import BackendError, OutcomeUnknown
 from holdfast.runtime import aio as runtime
 
@@ -94,7 +95,7 @@ class AsyncClosing:
         # holds a lease without one: those run out by themselves.
         client, owner = self._client, hold.context()
         may_be_used = not runtime.Block.can_interrupt and owner not in (None, runtime.context())
-        if hold.blocks or may_be_used or hold.is_over:
+        if hold.blocks or may_be_used or hold.holding is OVER:
             return True
         is_answered = True
         try:

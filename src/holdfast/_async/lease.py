@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from holdfast._async.handle import AsyncDuty
 from holdfast.core.handing_over import nobodys, to_text
+from holdfast.core.holding import GIVEN_UP, OVER
 from holdfast.errors import (
     LeaseLost,
     LockError,
@@ -103,11 +104,10 @@ class AsyncLease:
         """
         handle, hold = self._handle, self._hold
         hold.client.watchdog.notice()
-        if handle.is_released or hold.is_over or hold.release_sent:
+        if handle.is_released or hold.holding in GIVEN_UP:
             raise NotOwner(f"the lease on {self.name!r} was {handle.ended_by}", name=self.name)
-        if hold.lost.reason is None and not hold.is_trusted(hold.client.clock.now()):
+        if not hold.is_trusted(hold.client.clock.now()):
             hold.lose("expired")
-        if hold.lost.reason is not None:
             raise hold.error()
 
     async def renew(self) -> None:
@@ -144,6 +144,8 @@ class AsyncLease:
             client.watchdog.notice()
             if not hold.is_trusted(client.clock.now()):
                 hold.lose("expired")
+            # Not merely untrusted: another thread may have released the last handle meanwhile.
+            if hold.lost.reason is not None:
                 raise hold.error()
             return
         try:
@@ -158,7 +160,7 @@ class AsyncLease:
             raise
         except BaseException:
             # Interrupted: as above, unless it was done before a cancellation could strike.
-            if hold.is_over:
+            if hold.holding is OVER:
                 handle.end()
             else:
                 handle.is_released = False
@@ -189,7 +191,7 @@ class AsyncLease:
         # Until here it is ours, whatever strikes; from here on it is nobody's.
         handle.is_released, handle.ended_by = True, "handed over"
         handle.end()
-        hold.is_over = True
+        hold.become(OVER)
         client.remove(hold)
         return to_text(hold.grant)
 

@@ -12,6 +12,7 @@ from holdfast._sync.hold import Hold
 from holdfast._sync.lease import Lease
 from holdfast._sync.parents import warn_of_parents
 from holdfast.core.backoff import delay, spread
+from holdfast.core.holding import OVER
 from holdfast.core.outage import Outage
 from holdfast.core.tokens import LIMIT
 from holdfast.core.trust import trusted_until
@@ -114,7 +115,7 @@ class Acquisition:
         """Have no hold: the claim is about to be withdrawn."""
         if self.hold is not None:
             self._client.remove(self.hold)
-            self.hold.is_over = True
+            self.hold.become(OVER)
 
     def lease_on(self, hold: Hold) -> Lease:
         """Return a handle on the hold, which is ours until it is handed over to the caller."""

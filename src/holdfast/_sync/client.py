@@ -15,6 +15,7 @@ from holdfast._sync.closing import Closing
 from holdfast._sync.followups import Followups
 from holdfast._sync.hold_registry import HoldRegistry
 from holdfast._sync.watchdog import Watchdog
+from holdfast.core.holding import ENTRUSTED, OVER, RELEASING, SENT
 from holdfast.errors import BackendError, LocksClosed, OutcomeUnknown
 from holdfast.model import AtRisk, Claim, Event, Lost, Owner, Released, Renewal
 from holdfast.runtime import forking
@@ -181,9 +182,8 @@ class Client:
                 handle.is_released = True
                 hold.remove(handle)
                 return
-            if hold.lost.reason is not None or hold.is_over or hold.is_entrusted:
+            if not hold.become(RELEASING):
                 return
-            hold.release_sent = True
             self.remove(hold)
         self._release_later(hold)
 
@@ -191,20 +191,20 @@ class Client:
         """Release a hold; raise LeaseLost if it was over before."""
         # What was sent while trusted is clean whatever a repeat answers: the first
         # request may have been the one that freed it.
-        was_sent_before = hold.release_sent
-        was_trusted = was_sent_before or hold.is_trusted(self.clock.now())
+        was_sent_before = hold.holding in SENT
         self.remove(hold)
         if self.closing.is_shut or hold.lost.reason == "forked":
             raise hold.error()
-        hold.release_sent = was_trusted
+        now = self.clock.now()
+        was_trusted = was_sent_before or (hold.is_trusted(now) and hold.become(RELEASING))
+        deadline = now + self.request_timeout
         try:
             was_ours = self.backend.release(
-                hold.grant, deadline=self.request_deadline(), tombstone=hold.needs_tombstone
+                hold.grant, deadline=deadline, tombstone=hold.needs_tombstone
             )
         except (BackendError, OutcomeUnknown) as error:
             self._release_later(hold)
             if not was_trusted:
-                hold.lose("expired")
                 raise hold.error() from error
             error.about(hold.grant.claim.name)
             raise
@@ -216,17 +216,20 @@ class Client:
             hold.lose("expired")
             raise hold.error()
         if not was_ours and not was_sent_before:
-            hold.lose(self._why_over(hold, answered_at=self.clock.now()))
+            why = self._why_over(hold, answered_at=self.clock.now())
+            hold.lose(why, after=RELEASING)
             raise hold.error()
-        hold.is_over = True
+        hold.become(OVER)
         now = self.clock.now()
         self.emit(Released, hold.grant, now - hold.since)
         self.watchdog.notice(now)
 
     def _release_later(self, hold: Hold) -> None:
         hold.needs_tombstone = True
-        hold.is_entrusted = True
+        is_clean = hold.become(ENTRUSTED)
         self.followups.release_later(hold.grant)
+        if not is_clean:
+            hold.lose("expired")  # it was sent too late; what was lost or entrusted before stays so
 
     def _why_over(self, hold: Hold, *, answered_at: float) -> str:
         # What was answered after its time had ended by itself, however early it was sent.
@@ -302,8 +305,7 @@ class Client:
         self.followups.after_fork_in_child()
         self.loop_guard = runtime.LoopGuard()
         for hold in holds:
-            hold.lost.reason = None  # whatever was told before, here nothing of it is ours
-            hold.lost.set("forked")
+            hold.disown()
         self._introduce()
 
 

@@ -8,6 +8,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from holdfast._sync.lease import lease_on
+from holdfast.core.holding import HELD, LEADS_TO, LOST, Holding
 from holdfast.core.renewing import due_after
 from holdfast.core.trust import at_risk_from, is_at_risk
 from holdfast.errors import LeaseLost
@@ -43,15 +44,13 @@ class Hold:
         "ends_at",
         "ends_by",
         "grant",
-        "is_entrusted",
-        "is_over",
+        "holding",
         "is_renewing",
         "lock",
         "looked_at",
         "lost",
         "needs_tombstone",
         "on_lost",
-        "release_sent",
         "renews",
         "since",
         "span",
@@ -89,23 +88,24 @@ class Hold:
         self.lost = runtime.Signal(client.clock)
         self._handles: list[weakref.ref[Handle]] = []
         self.blocks: list[runtime.Block] = []
-        self.is_over = False
-        self.is_entrusted = False
+        self.holding = HELD
         self.is_renewing = False
         self.unanswered = False
         self.at_risk_told = False
-        self.release_sent = False
         self.needs_tombstone = False
         self.plan()
 
     def is_trusted(self, now: float) -> bool:
         """Whether the holder may act."""
-        return (
-            now < self.until
-            and self.lost.reason is None
-            and not self.release_sent
-            and not self.is_over
-        )
+        return self.holding is HELD and now < self.until
+
+    def become(self, then: Holding) -> bool:
+        """Take that state; false if it cannot follow, because another was quicker."""
+        with self.client.state:
+            if then not in LEADS_TO[self.holding]:
+                return False
+            self.holding = then
+            return True
 
     def is_at_risk(self, now: float) -> bool:
         """Whether the holder should hurry."""
@@ -153,11 +153,17 @@ class Hold:
         # No generator: Python swallows an interrupt that strikes while it drops one.
         return bool([one for one in self.handles() if one is not beside and not one.is_released])
 
-    def lose(self, reason: str) -> None:
-        """Tell everybody that the lease is over; the first reason stays."""
+    def lose(self, reason: str, *, after: Holding = HELD) -> None:
+        """Tell everybody that the lease is over; the first reason stays.
+
+        Not while its release is under way: that it is over is what was asked for. Only the
+        answer can say that it was too late.
+        """
         with self.client.state:
-            if self.lost.reason is not None or self.is_over:
+            if self.holding not in (after, LOST) or self.lost.reason is not None:
                 return
+            # In this order: interrupted between the two, nobody acts on it, and it is told again.
+            self.become(LOST)
             self.lost.set(reason)
             blocks = list(self.blocks)
         self.client.watchdog.unwatch(self)
@@ -171,6 +177,12 @@ class Hold:
         if self.on_lost is not None:
             for handle in self.handles()[:1]:
                 self.client.guarded(self.on_lost, lease_on(handle))
+
+    def disown(self) -> None:
+        """Be lost in a forked child, whatever was told before: here nothing of it is ours."""
+        self.holding = LOST
+        self.lost.reason = None
+        self.lost.set("forked")
 
     def error(self, *, hint: str = "") -> LeaseLost:
         """Return the error that tells of the loss."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from holdfast._sync.handle import Duty
 from holdfast.core.handing_over import nobodys, to_text
+from holdfast.core.holding import GIVEN_UP, OVER
 from holdfast.errors import (
     LeaseLost,
     LockError,
@@ -105,11 +106,10 @@ class Lease:
         """
         handle, hold = self._handle, self._hold
         hold.client.watchdog.notice()
-        if handle.is_released or hold.is_over or hold.release_sent:
+        if handle.is_released or hold.holding in GIVEN_UP:
             raise NotOwner(f"the lease on {self.name!r} was {handle.ended_by}", name=self.name)
-        if hold.lost.reason is None and not hold.is_trusted(hold.client.clock.now()):
+        if not hold.is_trusted(hold.client.clock.now()):
             hold.lose("expired")
-        if hold.lost.reason is not None:
             raise hold.error()
 
     def renew(self) -> None:
@@ -146,6 +146,8 @@ class Lease:
             client.watchdog.notice()
             if not hold.is_trusted(client.clock.now()):
                 hold.lose("expired")
+            # Not merely untrusted: another thread may have released the last handle meanwhile.
+            if hold.lost.reason is not None:
                 raise hold.error()
             return
         try:
@@ -160,7 +162,7 @@ class Lease:
             raise
         except BaseException:
             # Interrupted: as above, unless it was done before a cancellation could strike.
-            if hold.is_over:
+            if hold.holding is OVER:
                 handle.end()
             else:
                 handle.is_released = False
@@ -191,7 +193,7 @@ class Lease:
         # Until here it is ours, whatever strikes; from here on it is nobody's.
         handle.is_released, handle.ended_by = True, "handed over"
         handle.end()
-        hold.is_over = True
+        hold.become(OVER)
         client.remove(hold)
         return to_text(hold.grant)
 

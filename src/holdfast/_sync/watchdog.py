@@ -13,6 +13,7 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING
 
+from holdfast.core.holding import HELD
 from holdfast.core.renewing import TOGETHER, after_renewal, due_after, due_after_silence
 from holdfast.errors import LockError
 from holdfast.model import AtRisk, Renewal, Renewed
@@ -102,14 +103,12 @@ class Watchdog:
         sent_at: float,
         now: float,
     ) -> None:
-        if hold.release_sent:
-            return  # it says that the lease is over, which is just what was asked for
         if until is None:
             hold.lose(_reason(hold, outcome, now))
             return
         margin = hold.until - now
         with self._client.state:
-            if hold.is_over or hold.lost.reason is not None:
+            if hold.holding is not HELD:
                 return
             hold.until = until
             if outcome is Renewal.UNKNOWN:
@@ -301,8 +300,7 @@ class Watchdog:
     def _answered(self, outcomes: list[tuple[Hold, Renewal]], *, sent_at: float) -> None:
         for hold, outcome in outcomes:
             hold.is_renewing = False
-            if not hold.is_over:
-                self.settle(hold, outcome, sent_at=sent_at)
+            self.settle(hold, outcome, sent_at=sent_at)
         with self._client.state:
             self._run_before(min(hold.looked_at for hold, _ in outcomes))
 

@@ -1,0 +1,81 @@
+"""The life of a hold: which state follows which, and what each of them allows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.holding import (
+    ENTRUSTED,
+    GIVEN_UP,
+    HELD,
+    LEADS_TO,
+    LOST,
+    OVER,
+    RELEASING,
+    SENT,
+    Holding,
+)
+
+wishes = st.lists(st.sampled_from(Holding), max_size=12)
+
+
+def life(wished: list[Holding]) -> list[Holding]:
+    """Return the states of a hold that is asked to become each of these, one after the other."""
+    states = [HELD]
+    for then in wished:
+        if then in LEADS_TO[states[-1]]:
+            states.append(then)
+    return states
+
+
+@pytest.mark.parametrize("state", Holding)
+def test_every_life_comes_to_its_end(state: Holding) -> None:
+    """Whatever has happened, a hold can be over: nothing of it is kept for ever."""
+    assert (OVER in LEADS_TO[state]) == (state is not OVER)
+
+
+@given(wished=wishes)
+def test_nothing_leads_out_of_the_end(wished: list[Holding]) -> None:
+    assert OVER not in life(wished)[:-1]
+
+
+@given(wished=wishes)
+def test_whoever_may_not_act_any_more_never_may_again(wished: list[Holding]) -> None:
+    assert HELD not in life(wished)[1:]
+
+
+@given(wished=wishes)
+def test_what_was_lost_is_never_called_a_clean_release(wished: list[Holding]) -> None:
+    states = life(wished)
+    lost_at = states.index(LOST) if LOST in states else len(states)
+
+    assert not set(SENT) & set(states[lost_at:])
+
+
+@given(wished=wishes)
+def test_what_the_background_was_told_to_release_is_not_lost(wished: list[Holding]) -> None:
+    """It was sent while it was trusted; a repeat that is answered says nothing else."""
+    states = life(wished)
+    entrusted_at = states.index(ENTRUSTED) if ENTRUSTED in states else len(states)
+
+    assert set(states[entrusted_at:]) <= {ENTRUSTED, OVER}
+    assert set(states[entrusted_at:]) <= set(GIVEN_UP)
+
+
+@given(wished=wishes)
+def test_the_state_says_what_three_flags_and_a_reason_would(wished: list[Holding]) -> None:
+    """The model: flags that are only ever set, except that a loss denies the release before it."""
+    was_sent = was_lost = is_over = False
+    states = life(wished)
+    for state in states[1:]:
+        was_lost |= state is LOST
+        was_sent = (was_sent or state in (RELEASING, ENTRUSTED)) and not was_lost
+        is_over |= state is OVER
+
+    last = states[-1]
+    assert (last is HELD) == (not was_sent and not was_lost and not is_over)
+    assert (last in SENT) == (was_sent and not is_over)
+    assert (last in GIVEN_UP) == (was_sent or is_over)
+    assert (last is LOST) == (was_lost and not is_over)
