@@ -52,16 +52,17 @@ class AsyncHoldRegistry:
     def remove(self, hold: AsyncHold) -> None:
         """Forget the hold."""
         with self._state:
-            self._lost.discard(hold)
+            if self._has_lost:  # as in `of`, at every release
+                self._lost.discard(hold)
             self._remove_by_name(hold)
 
     def lose(self, hold: AsyncHold) -> None:
         """Know the hold, if at all, only for as long as somebody has a lease on it."""
         with self._state:
             if hold in self._by_name.get(hold.grant.claim.name, ()):
-                # In this order: interrupted between the two, it is still known.
-                self._lost.add(hold)
+                # In this order: interrupted between any two, it is still known.
                 self._has_lost = True
+                self._lost.add(hold)
                 self._remove_by_name(hold)
 
     def _remove_by_name(self, hold: AsyncHold) -> None:
