@@ -26,9 +26,6 @@ DIFFERENCES = {
         "Link": "one is driven by the loop, the other by the thread that asks; only what is "
         "written for one flavour takes it in its hands",
     },
-    "backends/redis/sentinel": {
-        "SentinelWire.subscribe": "in asyncio what it inherits will do: one link carries all",
-    },
     "backends/redis/subscription": {
         "Subscription.shut": "it has a connection of its own, which another thread may end",
     },

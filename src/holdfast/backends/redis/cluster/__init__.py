@@ -2,7 +2,7 @@
 
 A request follows where a node points (MOVED, ASK), and asks again, with growing pauses and
 within its deadline, what was refused for the moment (CLUSTERDOWN, TRYAGAIN) or could not be
-sent. A request whose reply was lost is not repeated here; see `topology`. Replicas are never
+sent. A request whose reply was lost is not repeated here; see `routing`. Replicas are never
 asked for a name, only, like any node, for the map of slots.
 
 The map is asked for again when it may be old: a node does not answer, points elsewhere, or

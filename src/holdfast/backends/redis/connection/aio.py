@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from holdfast.runtime.clock import Clock
 
-__all__ = ["Link", "Wire", "kind_of_connection"]
+__all__ = ["Link", "Wire", "client_of_sentinel", "kind_of_connection", "let_go_in_child"]
 
 
 SILENCE = 0.2

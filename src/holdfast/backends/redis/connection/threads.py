@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from holdfast.runtime.clock import Clock
 
-__all__ = ["Link", "Wire", "kind_of_connection"]
+__all__ = ["Link", "Wire", "client_of_sentinel", "kind_of_connection", "let_go_in_child"]
 
 FRESH = 0.05
 """A connection that was used so lately is not looked at before it is used again."""

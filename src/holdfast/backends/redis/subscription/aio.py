@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.aio import Event
     from holdfast.runtime.clock import Clock
 
-__all__ = ["Subscription"]
+__all__ = ["ClusterSubscription", "Subscription"]
 
 LONGEST = 3600.0
 """No timer is longer: some clocks cannot count to infinity."""

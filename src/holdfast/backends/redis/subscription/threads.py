@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
     from holdfast.runtime.threads import Event
 
-__all__ = ["Subscription"]
+__all__ = ["ClusterSubscription", "Subscription"]
 
 
 LONGEST = 3600.0

@@ -18,7 +18,7 @@ from holdfast.backends.zookeeper.name_nodes import NameNodes
 from holdfast.backends.zookeeper.refusals import SessionEnded, Unreadable
 from holdfast.core.door import TOMBSTONE
 from holdfast.core.naming import checked_namespace
-from holdfast.errors import BackendUnavailable, ConfigurationError, LockError
+from holdfast.errors import BackendUnavailable, ConfigurationError
 from holdfast.model import Capabilities, Grant, Held, Renewal, TokenQuality
 from holdfast.options import DEFAULT_TTL
 from holdfast.runtime import aio as runtime
