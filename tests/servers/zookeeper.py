@@ -39,6 +39,9 @@ JAVA = (
     "-Dzookeeper.preAllocSize=256",
     # The disk is not on trial, and what was written outlives a killed process without it.
     "-Dzookeeper.forceSync=no",
+    # Who votes in vain waits twice as long each time, up to a minute by default: an ensemble
+    # that fell apart on a busy machine would not find together again within a test.
+    "-Dzookeeper.fastleader.maxNotificationInterval=1000",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
 CLASSES = (
