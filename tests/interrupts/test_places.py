@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import socket
+import weakref
 
+import pytest
 from interrupting import interrupt
 
 
@@ -74,3 +77,30 @@ def test_what_a_call_of_c_has_done_is_done_and_its_result_is_gone():
             reached.add((len(done), len(results)))
 
     assert reached == {(0, 0)}
+
+
+class Owned:
+    """What only the frames of a program own."""
+
+
+def drops_a_socket(owned: list[weakref.ref[Owned]]) -> None:
+    mine = Owned()
+    owned.append(weakref.ref(mine))
+    called(socket.socket())  # which says, nowhere in the program, that it was not closed
+    called(mine)
+
+
+# The socket says so.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_how_a_dropped_socket_is_told_is_not_interrupted_and_keeps_nothing_alive():
+    struck_at: list[str] = []
+    owned: list[weakref.ref[Owned]] = []
+    for place in itertools.count():
+        where = interrupt(lambda: drops_a_socket(owned), at=place)
+        if where is None:
+            break
+        struck_at.append(where)
+
+    assert [one for one in struck_at if called.__name__ in one]
+    assert [one for one in struck_at if "unraisable" in one or "tracemalloc" in one] == []
+    assert [one for one in owned if one() is not None] == []

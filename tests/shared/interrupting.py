@@ -4,7 +4,7 @@ It looks when a function begins and after each call, of Python's or of C's; what
 handler that raises, or the time limit of a worker raise, they raise there. A profile function is
 called at just these places, and what it raises is raised as theirs would be: at the beginning of
 the callee, or in the caller at the call, whose result is gone. Left out are finalizers, whose
-exceptions Python itself swallows.
+exceptions Python itself swallows, and how that is told.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-FINALIZERS = ("__del__", "_remove")
-"""The latter is that of a WeakSet."""
+FINALIZERS = ("__del__", "_remove", "_tell")
+"""The second is that of a WeakSet; the last tells what they raise, see `FramelessHook`."""
 
 
 def _is_place(frame: FrameType, event: str) -> bool:
@@ -73,8 +73,31 @@ def interrupt(action: Callable[[], object], *, at: int) -> str | None:
 def _profiled(action: Callable[[], object], look: Callable[..., None]) -> None:
     # The caller's own frame is not on trial: between the return of `acquire` and the
     # assignment of its result an interrupt drops a lease, as it would a file.
-    sys.setprofile(look)
-    try:
-        action()
-    finally:
-        sys.setprofile(None)
+    with FramelessHook():
+        sys.setprofile(look)
+        try:
+            action()
+        finally:
+            sys.setprofile(None)
+
+
+class FramelessHook:
+    """Tells what a finalizer raises as it would be told, but without the frames it was raised in.
+
+    A socket that one interrupt left in a cycle may be collected, and say so, on the way to the
+    next. pytest keeps what was said until the test has ended, and so all frames of that moment:
+    what these own would seem to be left behind.
+    """
+
+    def __enter__(self) -> None:
+        self._before, sys.unraisablehook = sys.unraisablehook, self._tell
+
+    def __exit__(self, *_: object) -> None:
+        sys.unraisablehook = self._before
+
+    def _tell(self, unraisable: sys.UnraisableHookArgs) -> None:
+        kind, error, message = unraisable.exc_type, unraisable.exc_value, unraisable.err_msg
+        if error is not None:
+            error.__traceback__ = error.__context__ = None
+        told = kind, error, None, message, unraisable.object
+        self._before(type(unraisable)(told))
