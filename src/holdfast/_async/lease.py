@@ -181,6 +181,7 @@ class AsyncLease:
                 "one is handed over",
                 name=self.name,
             )
+        text = to_text(hold.grant)
         sent_at = client.clock.now()
         deadline = min(sent_at + client.request_timeout, hold.until)
         outcome = await client.backend.hand_over(nobodys(hold.grant), deadline=deadline)
@@ -188,12 +189,13 @@ class AsyncLease:
             client.watchdog.settle(hold, outcome, sent_at=sent_at)
             self.check()
             raise self._unanswered("detach")
-        # Until here it is ours, whatever strikes; from here on it is nobody's.
-        handle.is_released, handle.ended_by = True, "handed over"
-        handle.end()
-        hold.become(OVER)
+        # In this order: until the handle counts as released it is ours, and a release ends it;
+        # from then on nobody can, so it must not be renewed any more.
         client.remove(hold)
-        return to_text(hold.grant)
+        handle.is_released, handle.ended_by = True, "handed over"
+        hold.become(OVER)
+        handle.end()
+        return text
 
     def _unanswered(self, what: str) -> OutcomeUnknown:
         return OutcomeUnknown(
