@@ -7,9 +7,10 @@ behind the back of the one who asked. How long they may take is theirs to know.
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
+
+from holdfast.runtime.starting import start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -66,14 +67,9 @@ def gather_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
 
 def _is_begun(one: Call[T]) -> bool:
     """Whether there is a thread that makes the call."""
-    outside = sys.exc_info()[1]
     try:
-        threading.Thread(target=one.make, name="holdfast-gather", daemon=True).start()
-    except RuntimeError as error:
-        # Where an interrupt strikes, `threading` may stumble over a lock of its own and raise this
-        # instead. The thread may be there then.
-        if error.__context__ is not None and error.__context__ is not outside:
-            raise error.__context__ from None
+        start(threading.Thread(target=one.make, name="holdfast-gather", daemon=True))
+    except RuntimeError:
         return False
     return True
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from holdfast.errors import ConfigurationError
 from holdfast.runtime.gathering import gather_threads as gather
 from holdfast.runtime.leaving import Owing, keep_for_block, leaves_block
+from holdfast.runtime.starting import start
 from holdfast.runtime.working import ThreadWorker as Worker
 
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ def spawn(function: Callable[[], None], *, name: str) -> Task:
         function()
 
     thread = threading.Thread(target=work, name=name, daemon=True)
-    thread.start()
+    start(thread)
     return Task(thread)
 
 

@@ -1,0 +1,59 @@
+"""What is begun beside the caller is begun, or the caller hears why not."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import pytest
+from interrupting import interrupt, places
+
+from holdfast.runtime import threads
+
+
+class Owned:
+    """What only the frames of the caller own."""
+
+
+def spawn(owned: list[weakref.ref[Owned]] | None = None) -> None:
+    mine = Owned()
+    if owned is not None:
+        owned.append(weakref.ref(mine))
+    threads.spawn(lambda: None, name="spawned").join()
+
+
+def test_an_interrupt_gets_through_wherever_it_strikes_a_thread_that_begins():
+    """Whoever is told that there is no thread to be had goes on without one."""
+    struck = [interrupt(spawn, at=place) for place in range(places(spawn))]
+
+    assert any("Thread.start" in str(where) for where in struck)
+
+
+def test_what_the_caller_owns_is_dropped_when_the_interrupt_has_got_through(no_collector):
+    """That is what undoes what it began; a collector may come by hours later."""
+    owned: list[weakref.ref[Owned]] = []
+
+    for place in range(places(spawn)):
+        interrupt(lambda: spawn(owned), at=place)
+
+    assert [one for one in owned if one() is not None] == []
+
+
+@pytest.fixture
+def no_collector():
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_that_no_thread_is_to_be_had_is_told_while_another_error_is_handled(monkeypatch):
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    try:
+        [].pop()
+    except IndexError:
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            spawn()
