@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -166,3 +170,40 @@ def test_after_an_interrupt_at_any_place_no_call_goes_on():
         ended.clear()
         where = interrupt(gather, at=place)
         assert sorted(begun) == sorted(ended), where
+
+
+class Owned:
+    """What only the frames of the caller own."""
+
+
+def test_what_the_caller_owns_is_dropped_when_an_interrupt_or_an_error_has_got_through(
+    no_collector,
+):
+    """That is what undoes what it began; a collector may come by hours later."""
+    owned: list[weakref.ref[Owned]] = []
+
+    def fail() -> None:
+        raise LookupError
+
+    def gather(*calls: Callable[[], None]) -> None:
+        mine = Owned()
+        owned.append(weakref.ref(mine))
+        threads.gather([*calls, lambda: None])
+
+    def call() -> None:
+        gather(lambda: None)
+
+    for place in range(places(call) + 1):
+        interrupt(call, at=place)
+    for calls in ([fail, fail], [lambda: None, fail]):
+        with suppress(LookupError):
+            gather(*calls)
+
+    assert [one for one in owned if one() is not None] == []
+
+
+@pytest.fixture
+def no_collector():
+    gc.disable()
+    yield
+    gc.enable()

@@ -59,7 +59,7 @@ def gather_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
             if not (one.is_ours() or one.is_here):
                 one.wait()
         raise
-    errors = [one.error for one in made if one.error is not None]
+    errors = [error for one in made for error in one.taken_errors()]
     if errors:
         _raise(errors)
     return [one.answers[0] for one in made]
@@ -111,6 +111,12 @@ class Call(Generic[T]):
             self._is_over = True
             self._ended.release()
 
+    def taken_errors(self) -> list[BaseException]:
+        """Return what it raised, if anything, and know it no more."""
+        errors = [] if self.error is None else [self.error]
+        self.error = None
+        return errors
+
     def wait(self) -> None:
         """Return when it has been made."""
         # In this order: who is interrupted between the two finds that it is over.
@@ -123,13 +129,26 @@ class Call(Generic[T]):
         self.is_here = True
         self.make()
         if self.error is not None and not isinstance(self.error, Exception):
-            raise self.error
+            _raise(self.taken_errors())
 
 
 def _raise(errors: list[BaseException]) -> NoReturn:
-    """Raise the first of them, or an interrupt where there is one; the others stand below it."""
+    """Raise the first of them, or an interrupt where there is one; the others stand below it.
+
+    The list is empty afterwards.
+    """
     first = min(errors, key=lambda one: isinstance(one, Exception))
-    for one in errors:
-        if one is not first:
-            first.add_note(f"and another of the calls made with it failed: {one!r}")
-    raise first
+    notes = [
+        f"and another of the calls made with it failed: {one!r}"
+        for one in errors
+        if one is not first
+    ]
+    for note in notes:
+        first.add_note(note)
+    # An error knows the frames it went through. If these knew it too, all that they own would be
+    # kept alive by the two, until a collector comes by.
+    errors.clear()
+    try:
+        raise first
+    finally:
+        del first
