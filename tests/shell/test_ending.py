@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import pytest
+from eventually import eventually as wait_until
 from virtual import virtual_clock
 
 from holdfast import (
@@ -21,6 +22,7 @@ from holdfast import (
     OutcomeUnknown,
 )
 from holdfast._sync.client import Client
+from holdfast._sync.hold import Hold
 from holdfast.backends.memory._async.backend import AsyncMemoryBackend
 from holdfast.backends.memory._sync.backend import MemoryBackend
 from holdfast.backends.memory.store import MemoryStore
@@ -52,6 +54,31 @@ def test_an_interrupt_in_the_middle_of_a_release_does_not_keep_the_lock(
 
         eventually(lambda: not locks.lock("door").locked())
         lease.release()
+
+
+@pytest.mark.parametrize("place", [(Hold, "is_trusted"), (MemoryBackend, "release")])
+def test_a_release_that_is_repeated_beside_the_background_is_clean(
+    monkeypatch: pytest.MonkeyPatch, place: tuple[type, str]
+) -> None:
+    """It ends what an interrupt left. That it was quicker is no loss to whoever tries again."""
+    with Locks("memory://repeated") as locks:
+        lease = locks.lock("door").acquire()
+        act = getattr(*place)
+        quicker = [threading.Thread(target=locks._client.leave, args=(lease._handle,))]
+
+        def after_the_background(*arguments: Any, **options: Any) -> object:
+            if quicker and threading.current_thread() is threading.main_thread():
+                quicker[0].start()
+                quicker.pop().join(0.2)  # unless it has to wait for us
+                if place[1] == "release":
+                    wait_until(lambda: locks._client.followups.are_done)
+            return act(*arguments, **options)
+
+        monkeypatch.setattr(*place, after_the_background)
+
+        lease.release()
+
+        assert lease.lost.reason is None
 
 
 def test_who_asks_while_another_thread_releases_gets_no_handle_on_what_ends(

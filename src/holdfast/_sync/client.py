@@ -189,14 +189,16 @@ class Client:
 
     def end(self, hold: Hold) -> None:
         """Release a hold; raise LeaseLost if it was over before."""
-        # What was sent while trusted is clean whatever a repeat answers: the first
-        # request may have been the one that freed it.
-        was_sent_before = hold.holding in SENT
         self.remove(hold)
         if self.closing.is_shut or hold.lost.reason == "forked":
             raise hold.error()
         now = self.clock.now()
-        was_trusted = was_sent_before or (hold.is_trusted(now) and hold.become(RELEASING))
+        with self.state:
+            # What was sent while trusted is clean whatever a repeat answers: the first request may
+            # have been the one that freed it. In one step: the background may be about to send it
+            # too, if the caller was interrupted before.
+            was_sent_before = hold.holding in SENT
+            was_trusted = was_sent_before or (hold.is_trusted(now) and hold.become(RELEASING))
         deadline = now + self.request_timeout
         try:
             was_ours = self.backend.release(
@@ -215,7 +217,8 @@ class Client:
         if not was_trusted:
             hold.lose("expired")
             raise hold.error()
-        if not was_ours and not was_sent_before:
+        # Not if the background has sent it meanwhile, and was quicker.
+        if not (was_ours or was_sent_before or hold.holding is ENTRUSTED):
             why = self._why_over(hold, answered_at=self.clock.now())
             hold.lose(why, after=RELEASING)
             raise hold.error()
