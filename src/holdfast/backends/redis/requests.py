@@ -140,6 +140,12 @@ def beat(names: Sequence[tuple[bytes, str]], inbox: str) -> bytes:
     return _called("beat", b"".join(keys for keys, _ in names), arguments, names=len(names))
 
 
+def read_scripts() -> None:
+    """Read what all verbs need, once: later there may be no descriptor left to do so."""
+    for verb in VERBS:
+        redis_script(verb)
+
+
 def load(verb: str) -> bytes:
     """Return the request that lets the server know the script of a verb."""
     return packed(b"SCRIPT", b"LOAD", redis_script(verb).source)

@@ -151,7 +151,10 @@ class AsyncSentinelWire(Wire):
         self._sentinels = sorted(self._address.endpoints, key=lambda one: one != sentinel)
 
     async def _masters_known_to(self, sentinel: Endpoint, patience: float) -> Answer:
-        client = self._client_of(sentinel, patience)
+        try:
+            client = self._client_of(sentinel, patience)
+        except OSError as error:
+            return error  # it reads its own version from a file: nothing more may be opened
         try:
             return await _masters(client, self._address.service)
         finally:
@@ -203,11 +206,11 @@ class AsyncSentinelWire(Wire):
                 self._leave_master()
 
     async def _said_by(self, sentinel: Endpoint) -> Answer:
-        watcher = self._watchers.get(sentinel)
-        if watcher is None:
-            # Kept: connecting costs more than asking, with TLS a hundred times.
-            watcher = self._watchers[sentinel] = self._client_of(sentinel, LOOK_PATIENCE)
         try:
+            watcher = self._watchers.get(sentinel)
+            if watcher is None:
+                # Kept: connecting costs more than asking, with TLS a hundred times.
+                watcher = self._watchers[sentinel] = self._client_of(sentinel, LOOK_PATIENCE)
             return await _masters(watcher, self._address.service)
         except Exception as error:  # noqa: BLE001 - it is the answer
             # Whatever it is, the request that made us look must not fail by it.
@@ -251,8 +254,9 @@ async def _masters(client: Any, service: str) -> Answer:  # noqa: ANN401 - the d
         if leads_failover(known, service):
             asked = "SENTINEL GET-MASTER-ADDR-BY-NAME", service
             return promoted(known, service, await client.execute_command(*asked))
-    except (RedisError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # The others are what the driver makes of bytes that are not the protocol's.
+    except (RedisError, OSError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # The second: as above. The others are what the driver makes of bytes that are not the
+        # protocol's.
         return error
     else:
         return known

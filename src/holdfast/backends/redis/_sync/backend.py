@@ -124,6 +124,7 @@ class RedisBackend(Backend):
         durability: str | None,
     ) -> None:
         self._durability = checked_durability(durability)
+        requests.read_scripts()
         self._wire = wire = connect()
         # What waits for a confirmation stands in the way of all that comes behind it.
         self._slow_wire = wire if self._durability is None else connect()

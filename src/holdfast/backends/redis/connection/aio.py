@@ -284,18 +284,22 @@ class Wire:
 
     async def _dial(self, endpoint: dict[str, Any], deadline: float) -> Link:
         left = max(0.001, deadline - self._clock.now())
-        connection = self._kind(
-            **{
-                **host_name_checked(self._kind),
-                **self._options,
-                **endpoint,
-                "socket_timeout": left,
-                "socket_connect_timeout": left,
-                "retry": Retry(NoBackoff(), 0),
-                "protocol": 3,
-                "parser_class": _AsyncRESP3Parser,  # as in `threads`
-            }
-        )
+        try:
+            connection = self._kind(
+                **{
+                    **host_name_checked(self._kind),
+                    **self._options,
+                    **endpoint,
+                    "socket_timeout": left,
+                    "socket_connect_timeout": left,
+                    "retry": Retry(NoBackoff(), 0),
+                    "protocol": 3,
+                    "parser_class": _AsyncRESP3Parser,  # as in `threads`
+                }
+            )
+        except OSError as error:
+            # It reads its own version from a file, each time: nothing more may be opened.
+            raise refusals.unreachable(error, where=self.where) from error
         try:
             await connection.connect()
             await connection.send_command("HELLO", 3)  # the driver has not kept its answer

@@ -235,8 +235,7 @@ class Wire:
             link.close()
             unknown = self._unanswered(error)
             return replies + [unknown] * (len(requests) - len(replies))
-        except BaseException:
-            # As above.
+        except BaseException:  # as above
             link.close()
             raise
         self._put_back(link)
@@ -275,18 +274,22 @@ class Wire:
         left = deadline - self._clock.now()
         if left <= 0:
             raise BackendUnavailable(f"{self.where}: there was no time left to connect")
-        connection = self._kind(
-            **{
-                **host_name_checked(self._kind),
-                **self._options,
-                **endpoint,
-                "socket_timeout": left,
-                "socket_connect_timeout": left,
-                "retry": Retry(NoBackoff(), 0),
-                "protocol": 3,
-                **_in_python(),
-            }
-        )
+        try:
+            connection = self._kind(
+                **{
+                    **host_name_checked(self._kind),
+                    **self._options,
+                    **endpoint,
+                    "socket_timeout": left,
+                    "socket_connect_timeout": left,
+                    "retry": Retry(NoBackoff(), 0),
+                    "protocol": 3,
+                    **_in_python(),
+                }
+            )
+        except OSError as error:
+            # It reads its own version from a file, each time: nothing more may be opened.
+            raise refusals.unreachable(error, where=self.where) from error
         try:
             connection.connect()
             self._greeted(getattr(connection, "handshake_metadata", None))
@@ -303,8 +306,7 @@ class Wire:
             # What the driver makes of bytes that are not the protocol's.
             connection.disconnect()
             raise refusals.not_redis(where=self.where) from error
-        except BaseException:
-            # An interrupt: nobody will use it.
+        except BaseException:  # an interrupt: nobody will use it
             connection.disconnect()
             raise
         return link

@@ -1,0 +1,57 @@
+"""A process that may open nothing more: it is told so in words of ours, and what it holds ends."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from holdfast import BackendUnavailable
+from holdfast.backends.redis import requests
+from holdfast.backends.redis.scripts import redis_script
+
+
+@contextmanager
+def full_table() -> Iterator[None]:
+    """Let nobody in this process open a file or a socket."""
+    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
+
+
+def test_that_no_connection_can_be_opened_is_an_outage(flavour, server):
+    """The driver reads files too, before it opens a socket."""
+    locks = flavour.locks(server.url)
+    locks.lock("door").acquire().release()
+    flavour.call(locks._client.backend._wire.close)
+
+    with full_table(), pytest.raises(BackendUnavailable):
+        locks.lock("door").acquire()
+
+    assert locks.lock("door").acquire().is_trusted
+
+
+def test_that_no_sentinel_can_be_asked_is_an_outage(flavour):
+    hosts = "127.0.0.1:1,127.0.0.1:2"
+    locks = flavour.locks(f"redis+sentinel://{hosts}/mymaster", request_timeout=0.2)
+
+    with full_table(), pytest.raises(BackendUnavailable):
+        locks.lock("door").acquire()
+
+
+def test_what_is_held_can_be_released(flavour, server):
+    """All that it takes was read when the client was made."""
+    for read_before in (redis_script, requests._head):
+        read_before.cache_clear()
+    locks = flavour.locks(server.url)
+    lease = locks.lock("door").acquire()
+
+    with full_table():
+        lease.release()
+
+    assert not locks.lock("door").locked()
