@@ -104,3 +104,22 @@ def test_how_a_dropped_socket_is_told_is_not_interrupted_and_keeps_nothing_alive
     assert [one for one in struck_at if called.__name__ in one]
     assert [one for one in struck_at if "unraisable" in one or "tracemalloc" in one] == []
     assert [one for one in owned if one() is not None] == []
+
+
+def test_what_a_weak_collection_does_when_it_loses_something_is_not_interrupted():
+    """As with a finalizer, Python itself would swallow it."""
+    gone: list[str] = []
+
+    def program() -> None:
+        key = Owned()
+        kept = weakref.WeakKeyDictionary({key: 1}), weakref.WeakSet({key})
+        values = weakref.WeakValueDictionary({1: key})
+        del key
+        gone.append(f"{len(values)}{len(kept[0])}{len(kept[1])}")
+
+    for place in itertools.count():
+        if (where := interrupt(program, at=place)) is None:
+            break
+        assert "remove" not in where
+
+    assert gone[-1] == "000"

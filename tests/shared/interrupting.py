@@ -14,8 +14,14 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-FINALIZERS = ("__del__", "_remove", "_tell")
-"""The second is that of a WeakSet; the last tells what they raise, see `FramelessHook`."""
+FINALIZERS = (
+    ".__del__",
+    "WeakSet.__init__.<locals>._remove",
+    "WeakKeyDictionary.__init__.<locals>.remove",
+    "WeakValueDictionary.__init__.<locals>.remove",
+    "FramelessHook._tell",
+)
+"""How their full names end; the last one tells what the others raise."""
 
 
 def _is_place(frame: FrameType, event: str) -> bool:
@@ -23,7 +29,7 @@ def _is_place(frame: FrameType, event: str) -> bool:
         return False
     above: FrameType | None = frame
     while above is not None:
-        if above.f_code.co_name in FINALIZERS:
+        if above.f_code.co_qualname.endswith(FINALIZERS):
             return False
         above = above.f_back
     return True
