@@ -323,7 +323,7 @@ def test_closing_waits_once_for_a_store_that_is_away() -> None:
     run_in_virtual_time(main())
 
 
-def test_errands_wait_for_a_thread_and_the_error_stays_the_stores(
+def test_follow_ups_wait_for_a_thread_and_the_error_stays_the_stores(
     monkeypatch: pytest.MonkeyPatch, eventually: Any
 ) -> None:
     with Locks.from_backend(backend := FaultyBackend.around("memory://followups")) as locks:

@@ -39,7 +39,7 @@ def _eager(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> o
     return _Ended()
 
 
-def test_an_errand_that_ends_before_spawn_returns_is_not_the_last(monkeypatch: Any) -> None:
+def test_a_follow_up_that_ends_before_spawn_returns_is_not_the_last(monkeypatch: Any) -> None:
     """Eager tasks run inside of what makes them."""
 
     async def main() -> None:
@@ -99,7 +99,7 @@ def test_a_server_that_does_not_answer_delays_nothing_at_another() -> None:
     run_in_virtual_time(main())
 
 
-def test_errands_outlive_the_cancellation_of_every_task() -> None:
+def test_follow_ups_outlive_the_cancellation_of_every_task() -> None:
     """As a loop does that shuts down: what is still open is told when it goes on."""
 
     async def main() -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Link", "Wire", "client_of_sentinel", "kind_of_connection", "let_go_in_child"]
 
-FRESH = 0.05
+JUST_NOW = 0.05
 """A connection that was used so lately is not looked at before it is used again."""
 
 LOOK_FOR = 0.0001
@@ -47,7 +47,7 @@ LOOKS = 100
 SLEEPS = 100
 """After an answer that took longer, so many are slept for without looking."""
 
-IDLE = 64
+KEPT = 64
 """As many connections are kept for the next calls."""
 
 
@@ -74,7 +74,7 @@ class Link:
 
     def is_sound(self, now: float) -> bool:
         """Whether the server still listens, as far as can be seen without asking it."""
-        if now - self.used_at < FRESH:
+        if now - self.used_at < JUST_NOW:
             return True
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
@@ -261,7 +261,7 @@ class Wire:
 
     def _put_back(self, link: Link) -> None:
         link.used_at = self._clock.now()
-        if len(self._idle) < IDLE and link.generation == self._generation:
+        if len(self._idle) < KEPT and link.generation == self._generation:
             self._idle.append(link)
         else:
             link.close()
