@@ -256,7 +256,9 @@ class PostgresqlServer:
 class Standby(PostgresqlServer):
     """A copy of another server that follows it, and takes no writes until it is promoted."""
 
-    def __init__(self, primary: PostgresqlServer, *, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, primary: PostgresqlServer, *, settings: dict[str, str] | None = None
+    ) -> None:
         super().__init__(settings=settings)
         self._primary = primary
 

@@ -1,0 +1,79 @@
+"""Where the server is, as libpq reads it: a URL, the environment, a service file; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from holdfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# A connection that was cut without a word is noticed within half a minute, not in two hours.
+DEFAULTS = {
+    "fallback_application_name": "holdfast",
+    "client_encoding": "UTF8",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+}
+
+OURS = frozenset({"connect_timeout"})
+"""What libpq would wait by; our requests have deadlines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Everything that libpq is told; `where` names it, without a password."""
+
+    where: str
+    settings: Mapping[str, str] = field(repr=False)
+
+    def attempts(self) -> list[dict[str, str]]:
+        """Return the settings of each connection to try, in their order: one for each host.
+
+        Left to itself, libpq would wait for the first host as long as there is time, and for
+        the second not at all.
+        """
+        settings = dict(self.settings)
+        hosts = settings.get("host", "").split(",")
+        addresses = settings.get("hostaddr", "").split(",")
+        ports = settings.get("port", "").split(",")
+        count = max(len(hosts), len(addresses))
+        if count > 1:
+            # One of them is the primary, and which may change.
+            settings.setdefault("target_session_attrs", "read-write")
+        found = []
+        for i in range(count):
+            one = {
+                "host": hosts[i] if len(hosts) > 1 else hosts[0],
+                "hostaddr": addresses[i] if len(addresses) > 1 else addresses[0],
+                "port": ports[i] if len(ports) == count else ports[0],
+            }
+            found.append({**settings, **one})
+        return [{key: value for key, value in one.items() if value} for one in found]
+
+
+def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Address:
+    """Return what the URL names; options beside it win over what stands in it."""
+    given = {key: str(value) for key, value in options.items()}
+    try:
+        found = conninfo_to_dict(url, **given)
+    except ProgrammingError as error:
+        # Neither its words nor itself: they quote what could not be read, and that may be the
+        # password.
+        reason = "percent-encode what is special in it" if "%" in url else "see its options"
+        if "invalid connection option" in str(error) or "invalid URI query" in str(error):
+            reason = "it has an option that libpq does not know"
+        raise ConfigurationError(f"{where} cannot be read as libpq would: {reason}") from None
+    settings = {key: str(value) for key, value in found.items() if key not in OURS}
+    return Address(where, {**DEFAULTS, **settings})
+
+
+def conninfo_of(settings: Mapping[str, str]) -> str:
+    """Return the settings as one string for libpq."""
+    return make_conninfo("", **settings)

@@ -1,0 +1,225 @@
+"""One connection of the asyncio flavour, which the loop reads; `threads` is its pair."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from psycopg import Error, OperationalError, pq
+from psycopg.pq import ConnStatus, PollingStatus
+
+from holdfast.backends.postgresql import refusals
+from holdfast.backends.postgresql.addresses import conninfo_of
+from holdfast.backends.postgresql.exchange import Exchange, Request
+from holdfast.runtime import forking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from psycopg.pq.abc import PGconn
+
+    from holdfast.backends.postgresql.addresses import Address
+    from holdfast.backends.postgresql.values import Rows
+    from holdfast.runtime.clock import Clock
+
+
+class Link:
+    """One connection; the loop reads it all the time, so that its end is seen when it comes."""
+
+    def __init__(self, *, clock: Clock, where: str) -> None:
+        self.where = where
+        self.prepared: set[bytes] | None = None
+        self.used_at = clock.now()
+        self.hear: Callable[[str], None] | None = None
+        self.lost = asyncio.get_running_loop().create_future()
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._connection: PGconn | None = None
+        self._exchange: Exchange | None = None
+        self._answer: asyncio.Future[None] | None = None
+        self._is_writing = False
+
+    # -- connecting --------------------------------------------------------------------
+
+    async def connect(self, address: Address, *, deadline: float) -> None:
+        """Try each host in turn, each for its share of the time."""
+        attempts = address.attempts()
+        for number, settings in enumerate(attempts):
+            now = self._clock.now()
+            until = now + (deadline - now) / (len(attempts) - number)
+            try:
+                await self._dial(await self._resolved(settings, until), until)
+            except (OperationalError, OSError) as error:
+                self._finish()
+                if number + 1 == len(attempts):
+                    raise refusals.unreachable(error, where=self.where) from error
+            except BaseException:
+                self._finish()
+                raise
+            else:
+                return
+
+    async def _resolved(self, settings: dict[str, str], until: float) -> dict[str, str]:
+        """Return the settings with the host's address: libpq would look it up and stop the loop."""
+        host = settings.get("host", "")
+        if not host or host.startswith(("/", "@")) or "hostaddr" in settings or _is_address(host):
+            return settings
+        lookup = asyncio.ensure_future(
+            self._loop.getaddrinfo(host, settings.get("port", "5432"), type=1)
+        )
+        done, _ = await asyncio.wait([lookup], timeout=until - self._clock.now())
+        if not done:
+            lookup.cancel()
+            raise OperationalError("could not translate host name in time")
+        return {**settings, "hostaddr": str(lookup.result()[0][4][0])}
+
+    async def _dial(self, settings: dict[str, str], until: float) -> None:
+        connection = self._connection = pq.PGconn.connect_start(conninfo_of(settings).encode())
+        while True:
+            if connection.status == ConnStatus.BAD:
+                raise OperationalError(connection.get_error_message())
+            status = connection.connect_poll()
+            if status == PollingStatus.OK:
+                break
+            if status == PollingStatus.FAILED:
+                raise OperationalError(connection.get_error_message())
+            await self._ready(connection.socket, status, until)
+        connection.nonblocking = 1
+        connection.enter_pipeline_mode()
+        self._loop.add_reader(connection.socket, self._readable)
+
+    async def _ready(self, number: int, status: int, until: float) -> None:
+        ready: asyncio.Future[None] = self._loop.create_future()
+        is_reading = status == PollingStatus.READING
+        add = self._loop.add_reader if is_reading else self._loop.add_writer
+        remove = self._loop.remove_reader if is_reading else self._loop.remove_writer
+        add(number, _finish, ready)
+        try:
+            done, _ = await asyncio.wait([ready], timeout=max(0.0, until - self._clock.now()))
+        finally:
+            remove(number)
+        if not done:
+            raise OperationalError("no connection in time")
+
+    # -- asking ------------------------------------------------------------------------
+
+    async def exchange(self, requests: Sequence[Request], *, deadline: float) -> list[Rows]:
+        """Return the rows of each, or raise the driver's error.
+
+        An error of the server's leaves the connection as it was; after any other it is closed.
+        """
+        exchange = self._exchange = Exchange(self.connection, requests, prepared=self.prepared)
+        answer = self._answer = self._loop.create_future()
+        moment = self._loop.time() + deadline - self._clock.now()
+        timer = self._loop.call_at(moment, _give_up, answer)
+        try:
+            exchange.send()
+            self._flush()
+            await answer
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            timer.cancel()
+            self._exchange = self._answer = None
+        if exchange.error is not None:
+            raise exchange.error
+        return exchange.answers
+
+    def _flush(self) -> None:
+        if self._exchange is None or self._connection is None:
+            return
+        try:
+            is_flushed = self._exchange.flush()
+        except OperationalError as error:
+            self._lose(error)
+            return
+        if is_flushed and self._is_writing:
+            self._loop.remove_writer(self._connection.socket)
+        elif not is_flushed and not self._is_writing:
+            self._loop.add_writer(self._connection.socket, self._flush)
+        self._is_writing = not is_flushed
+
+    def _readable(self) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            if self._exchange is None:
+                connection.consume_input()
+            elif self._exchange.read() and self._answer is not None:
+                _finish(self._answer)
+            while (note := connection.notifies()) is not None:
+                if self.hear is not None:
+                    self.hear(note.extra.decode())
+        except Error as error:
+            self._lose(error)
+
+    def _lose(self, error: BaseException) -> None:
+        answer = self._answer
+        self.close()
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
+
+    @property
+    def connection(self) -> PGconn:
+        """The driver's connection."""
+        if self._connection is None:
+            raise OperationalError("the connection is closed")
+        return self._connection
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used."""
+        return self._connection is not None
+
+    def close(self) -> None:
+        """Let go of the connection; the server ends what it was doing for it, if it can."""
+        self._finish()
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def _finish(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if connection.status == ConnStatus.OK:
+            self._unwatch(connection.socket)
+        connection.finish()
+
+    def _unwatch(self, number: int) -> None:
+        if self._loop.is_closed():
+            return
+        self._loop.remove_reader(number)
+        if self._is_writing:
+            self._loop.remove_writer(number)
+
+    def disinherit(self) -> None:
+        """Let go, in a forked child, of what the parent uses: without a word to the server."""
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.status == ConnStatus.OK:
+            forking.leak(connection)
+            # Under the same number: whatever is closed there later is nothing.
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, connection.socket)
+            os.close(nothing)
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _give_up(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_exception(TimeoutError("no answer in time"))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

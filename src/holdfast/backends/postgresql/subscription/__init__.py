@@ -1,0 +1,1 @@
+"""What hears the notifications of a server: a hand-written pair."""

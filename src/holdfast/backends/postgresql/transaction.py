@@ -1,0 +1,88 @@
+"""Steps as a transaction: what goes into which round trip. Nothing here waits.
+
+Writes need no answer. So they are kept until something is asked for, or until the steps end,
+and then go with it: reading a door and writing it takes two round trips, with the beginning
+and the commit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from holdfast.backends.postgresql.exchange import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from holdfast.backends.postgresql.values import Rows
+
+T = TypeVar("T")
+
+LONGEST_PAUSE = 2.0
+"""A client that stands still in its transaction for longer loses it. Otherwise the name that it
+has locked would be closed to all until it goes on: its machine may sleep."""
+
+# Every read that decides comes in a statement after the one that locks, and has to see what
+# others wrote until then. The server's default may be another isolation.
+BEGIN = Request("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
+PATIENCE = Request(
+    "SELECT set_config('idle_in_transaction_session_timeout', $1, true)",
+    (f"{LONGEST_PAUSE * 1000:.0f}",),
+)
+COMMIT = Request("COMMIT")
+
+
+class Transaction(Generic[T]):
+    """One run of the steps; each yields statements and is sent the rows of each.
+
+    One that has `rows` instead of `values` writes, once for each, and is answered by nothing.
+    """
+
+    def __init__(self, steps: Generator[Sequence[Any], Any, T]) -> None:
+        self._steps = steps
+        self._kept: list[Request] = []
+        self._asked: list[bool] = []
+        self._skipped = 0
+        self._answers: list[Rows] | None = None
+        self._is_over = False
+        self.has_begun = False
+        self.outcome: T
+
+    def requests(self) -> list[Request] | None:
+        """Return what to send next; None once it is committed."""
+        while not self._is_over:
+            try:
+                asked = self._steps.send(self._answers)
+            except StopIteration as end:
+                self.outcome = end.value
+                self._is_over = True
+                return self._with_beginning([COMMIT]) if self.has_begun or self._kept else None
+            self._asked = [not hasattr(one, "rows") for one in asked]
+            wanted = [Request(*one) for one in asked if not hasattr(one, "rows")]
+            kept = [
+                Request(one.statement, row)
+                for one in asked
+                if hasattr(one, "rows")
+                for row in one.rows
+            ]
+            if wanted:
+                requests = self._with_beginning([*kept, *wanted])
+                self._skipped = len(requests) - len(wanted)
+                return requests
+            self._kept += kept
+            self._answers = [[] for _ in asked]
+        return None
+
+    def _with_beginning(self, requests: list[Request]) -> list[Request]:
+        beginning = [] if self.has_begun else [BEGIN, PATIENCE]
+        kept, self._kept = self._kept, []
+        self.has_begun = True
+        return [*beginning, *kept, *requests]
+
+    def answered(self, answers: list[Rows]) -> None:
+        """Take the answers to what was sent last."""
+        if self._is_over:
+            self.has_begun = False
+            return
+        rows = iter(answers[self._skipped :])
+        self._answers = [next(rows) if is_asked else [] for is_asked in self._asked]
