@@ -187,7 +187,7 @@ class PostgresqlServer:
             SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
             WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
                 AND NOT pid = ANY(%s) AND ({which})
-        """  # noqa: S608 - a test's own condition
+        """
         [[count]] = self.run(statement, list(but))
         return int(count)
 

@@ -31,6 +31,13 @@ class Request(NamedTuple):
     values: Sequence[object] = ()
 
 
+class Write(NamedTuple):
+    """One statement that writes, for each of several rows. Its answer is empty."""
+
+    statement: str
+    rows: Sequence[Sequence[object]]
+
+
 class Exchange:
     """Requests that are sent together; `answers` are their rows, once `is_over`.
 

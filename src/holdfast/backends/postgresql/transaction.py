@@ -7,16 +7,18 @@ and the commit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from holdfast.backends.postgresql.exchange import Request
+from holdfast.backends.postgresql.exchange import Request, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-
     from holdfast.backends.postgresql.values import Rows
 
 T = TypeVar("T")
+
+Steps: TypeAlias = Generator[Sequence[Request | Write], Any, T]
+"""Yields what it asks and writes; is sent the rows of each, none for what is written."""
 
 LONGEST_PAUSE = 2.0
 """A client that stands still in its transaction for longer loses it. Otherwise the name that it
@@ -33,12 +35,9 @@ COMMIT = Request("COMMIT")
 
 
 class Transaction(Generic[T]):
-    """One run of the steps; each yields statements and is sent the rows of each.
+    """One run of the steps."""
 
-    One that has `rows` instead of `values` writes, once for each, and is answered by nothing.
-    """
-
-    def __init__(self, steps: Generator[Sequence[Any], Any, T]) -> None:
+    def __init__(self, steps: Steps[T]) -> None:
         self._steps = steps
         self._kept: list[Request] = []
         self._asked: list[bool] = []
@@ -57,12 +56,12 @@ class Transaction(Generic[T]):
                 self.outcome = end.value
                 self._is_over = True
                 return self._with_beginning([COMMIT]) if self.has_begun or self._kept else None
-            self._asked = [not hasattr(one, "rows") for one in asked]
-            wanted = [Request(*one) for one in asked if not hasattr(one, "rows")]
+            self._asked = [isinstance(one, Request) for one in asked]
+            wanted = [one for one in asked if isinstance(one, Request)]
             kept = [
                 Request(one.statement, row)
                 for one in asked
-                if hasattr(one, "rows")
+                if isinstance(one, Write)
                 for row in one.rows
             ]
             if wanted:

@@ -19,12 +19,12 @@ from holdfast.backends.postgresql.exchange import Request
 from holdfast.backends.postgresql.greeting import GREETING, Greeting
 from holdfast.backends.postgresql.link.aio import Link
 from holdfast.backends.postgresql.subscription.aio import Subscription
-from holdfast.backends.postgresql.transaction import Transaction
+from holdfast.backends.postgresql.transaction import Steps, Transaction
 from holdfast.core.backoff import delay
 from holdfast.errors import BackendUnavailable, LockError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from holdfast.backends.postgresql.addresses import Address
     from holdfast.backends.postgresql.values import Rows
@@ -71,13 +71,11 @@ class Wire:
             lambda link: link.exchange(requests, deadline=deadline), deadline
         )
 
-    async def transact(
-        self, begin: Callable[[], Generator[Sequence[Any], Any, T]], *, deadline: float
-    ) -> T:
+    async def transact(self, begin: Callable[[], Steps[T]], *, deadline: float) -> T:
         """Do the steps in one transaction, anew if the server rolls it back for another's sake."""
         return await self._patiently(lambda link: self._do(link, begin(), deadline), deadline)
 
-    async def _do(self, link: Link, steps: Generator[Sequence[Any], Any, T], deadline: float) -> T:
+    async def _do(self, link: Link, steps: Steps[T], deadline: float) -> T:
         transaction = Transaction(steps)
         try:
             while (requests := transaction.requests()) is not None:

@@ -19,13 +19,13 @@ from holdfast.backends.postgresql.exchange import Request
 from holdfast.backends.postgresql.greeting import GREETING, Greeting
 from holdfast.backends.postgresql.link.threads import Link
 from holdfast.backends.postgresql.subscription.threads import Subscription
-from holdfast.backends.postgresql.transaction import Transaction
+from holdfast.backends.postgresql.transaction import Steps, Transaction
 from holdfast.core.backoff import delay
 from holdfast.errors import BackendUnavailable, LockError
 from holdfast.runtime.threads import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.backends.postgresql.addresses import Address
     from holdfast.backends.postgresql.values import Rows
@@ -76,13 +76,11 @@ class Wire:
         """Return the rows of several, done together or not at all, in one round trip."""
         return self._patiently(lambda link: link.exchange(requests, deadline=deadline), deadline)
 
-    def transact(
-        self, begin: Callable[[], Generator[Sequence[Any], Any, T]], *, deadline: float
-    ) -> T:
+    def transact(self, begin: Callable[[], Steps[T]], *, deadline: float) -> T:
         """Do the steps in one transaction, anew if the server rolls it back for another's sake."""
         return self._patiently(lambda link: self._do(link, begin(), deadline), deadline)
 
-    def _do(self, link: Link, steps: Generator[Sequence[Any], Any, T], deadline: float) -> T:
+    def _do(self, link: Link, steps: Steps[T], deadline: float) -> T:
         transaction = Transaction(steps)
         try:
             while (requests := transaction.requests()) is not None:

@@ -39,6 +39,7 @@ class Link:
         self._connection: PGconn | None = None
         self._exchange: Exchange | None = None
         self._answer: asyncio.Future[None] | None = None
+        self._watched: int | None = None
         self._is_writing = False
 
     # -- connecting --------------------------------------------------------------------
@@ -88,7 +89,8 @@ class Link:
             await self._ready(connection.socket, status, until)
         connection.nonblocking = 1
         connection.enter_pipeline_mode()
-        self._loop.add_reader(connection.socket, self._readable)
+        self._watched = connection.socket
+        self._loop.add_reader(self._watched, self._readable)
 
     async def _ready(self, number: int, status: int, until: float) -> None:
         ready: asyncio.Future[None] = self._loop.create_future()
@@ -183,14 +185,15 @@ class Link:
 
     def _finish(self) -> None:
         connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        if connection.status == ConnStatus.OK:
-            self._unwatch(connection.socket)
-        connection.finish()
+        if connection is not None:
+            self._unwatch()
+            connection.finish()
 
-    def _unwatch(self, number: int) -> None:
-        if self._loop.is_closed():
+    def _unwatch(self) -> None:
+        # By the number that it had: at its end libpq closes the socket by itself, and the loop
+        # would take the next one of that number for this one.
+        number, self._watched = self._watched, None
+        if number is None or self._loop.is_closed():
             return
         self._loop.remove_reader(number)
         if self._is_writing:

@@ -1,0 +1,158 @@
+"""The two tables: how they are made, and how one knows that they are ours.
+
+`door` has one row for each name, which stays: the capacity, the last token, how many stand in
+`place`, and whoever came first to an empty door. It is changed in place all the time, and stays
+small by that. `place` has a row for everybody else.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.backends.postgresql.exchange import Request
+from holdfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from holdfast.backends.postgresql.values import Rows
+
+FORMAT = 1
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
+
+CLAIM = {
+    "id": "text",
+    "client": "text",
+    "owner": "text",
+    "party": "text",
+    "weight": "bigint",
+    "ttl": "double precision",
+    "lock_delay": "double precision",
+    "min_hold": "double precision",
+    "standing": "smallint",
+    "until": "double precision",
+    "since": "double precision",
+    "token": "bigint",
+    "bell": "text",
+}
+DOOR = {
+    "key": "bytea",
+    **CLAIM,
+    "capacity": "bigint",
+    "last_token": "bigint",
+    "crowd": "bigint",
+    "head": "bigint",
+}
+PLACE = {"key": "bytea", "arrived": "bigint", **CLAIM}
+_MAY_BE_NULL = "party"
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Where the tables are.
+
+    The schema is always named: what an unnamed one means differs from user to user, and two of
+    them would each have a lock of their own.
+    """
+
+    schema: str = "public"
+    table: str = "holdfast"
+
+    def __post_init__(self) -> None:
+        for option, name in (("schema", self.schema), ("table", self.table)):
+            if not _NAME.fullmatch(name):
+                raise ConfigurationError(
+                    f"{option}={name!r}: 1 to 48 letters, digits or _ are accepted, "
+                    "a letter or _ first"
+                )
+
+    @property
+    def door(self) -> str:
+        """The table of the names, as a statement says it."""
+        return f'"{self.schema}"."{self.table}_door"'
+
+    @property
+    def place(self) -> str:
+        """The table of all others, as a statement says it."""
+        return f'"{self.schema}"."{self.table}_place"'
+
+    # -- making them -------------------------------------------------------------------
+
+    def definition(self) -> list[str]:
+        """Return the statements that make what is not there."""
+        half, by_arrival = "WITH (fillfactor = 50)", "PRIMARY KEY (key, arrived)"
+        inside, not_waiting = f'"{self.table}_place_inside"', "WHERE standing <> 3"
+        return [
+            # Half of each page stays free, so that a changed row finds room beside itself.
+            f"CREATE TABLE IF NOT EXISTS {self.door} ({_columns(DOOR)}, PRIMARY KEY (key)) {half}",
+            f"CREATE TABLE IF NOT EXISTS {self.place} ({_columns(PLACE)}, {by_arrival}) {half}",
+            # Of a line of thousands a verb reads those who do not wait, and the front.
+            f"CREATE INDEX IF NOT EXISTS {inside} ON {self.place} (key, arrived) {not_waiting}",
+            f"COMMENT ON TABLE {self.door} IS 'Holdfast, format {FORMAT}'",
+            f"COMMENT ON TABLE {self.place} IS 'Holdfast, format {FORMAT}'",
+        ]
+
+    def make(self) -> list[Request]:
+        """Return what makes the tables, in one transaction and one at a time.
+
+        Two that make the same table at once get an error of the catalogue's, in spite of IF
+        NOT EXISTS.
+        """
+        turn = Request("SELECT pg_advisory_xact_lock(hashtext($1))", (f"holdfast {self.door}",))
+        return [turn, *map(Request, self.definition())]
+
+    # -- knowing them ------------------------------------------------------------------
+
+    def look(self) -> Request:
+        """Return what asks for the columns of both, and what is remarked on them."""
+        return Request(LOOK, (self.door, self.place))
+
+    def are_there(self, rows: Rows) -> bool:
+        """Return whether the tables are there; raise if they are not ours, or too new."""
+        found: dict[str, dict[str, str]] = {"door": {}, "place": {}}
+        for which, column, kind, remark in rows:
+            found[which][column] = kind
+            self._check_format(remark)
+        if not found["door"] and not found["place"]:
+            return False
+        for which, name, expected in (("door", self.door, DOOR), ("place", self.place, PLACE)):
+            if found[which] and found[which] != expected:
+                raise ConfigurationError(
+                    f"{name} is there and is not Holdfast's {which} table: "
+                    f"{_difference(found[which], expected)}; choose another table="
+                )
+        return bool(found["door"] and found["place"])
+
+    def _check_format(self, remark: str | None) -> None:
+        said = re.fullmatch(r"Holdfast, format (\d+)", remark or "")
+        if said is not None and int(said[1]) > FORMAT:
+            raise ConfigurationError(
+                f"{self.door} was made by a newer Holdfast (format {said[1]}, this one knows "
+                f"{FORMAT}); upgrade this one"
+            )
+
+
+LOOK = """
+SELECT t.which, a.attname, format_type(a.atttypid, a.atttypmod), obj_description(a.attrelid)
+FROM (VALUES ('door', to_regclass($1)), ('place', to_regclass($2))) AS t (which, id)
+JOIN pg_attribute a ON a.attrelid = t.id AND a.attnum > 0 AND NOT a.attisdropped
+"""
+
+
+def _columns(columns: dict[str, str]) -> str:
+    return ", ".join(
+        f"{name} {kind}" + ("" if name == _MAY_BE_NULL else " NOT NULL")
+        for name, kind in columns.items()
+    )
+
+
+def _difference(found: dict[str, str], expected: dict[str, str]) -> str:
+    missing = [name for name in expected if name not in found]
+    if missing:
+        return f"it has no column {missing[0]!r}"
+    strange = [name for name in found if name not in expected]
+    if strange:
+        return f"it has a column {strange[0]!r}"
+    [other, *_] = [name for name in expected if found[name] != expected[name]]
+    return f"its column {other!r} is {found[other]} instead of {expected[other]}"

@@ -1,0 +1,309 @@
+"""A few connections, each request with a deadline; answers are never mixed up."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+from eventually import eventually
+from servers.postgresql import PostgresqlServer
+from servers.proxy import Proxy
+
+from holdfast import BackendUnavailable, OutcomeUnknown
+from holdfast.backends.postgresql.addresses import address_of_url
+from holdfast.backends.postgresql.connection import aio, threads
+from holdfast.backends.postgresql.exchange import Request, Write
+from holdfast.runtime.clock import Clock
+
+MINE = "application_name = 'holdfast'"
+
+
+def sessions(server: PostgresqlServer, which: str = "true") -> int:
+    """Return how many connections of ours the server sees."""
+    statement = f"SELECT count(*) FROM pg_stat_activity WHERE {MINE} AND ({which})"
+    return server.run(statement)[0][0]
+
+
+@pytest.fixture
+def numbers(server):
+    """Give a table of two rows that no other test has."""
+    name = f"n{os.urandom(4).hex()}"
+    server.run(f"CREATE TABLE {name} (k int PRIMARY KEY, v int NOT NULL)")
+    server.run(f"INSERT INTO {name} VALUES (1, 0), (2, 0)")
+    yield name
+    server.run(f"DROP TABLE {name}")
+
+
+def test_values_come_back_as_they_were_given(wire) -> None:
+    values = ("naïve ' \" \\ 🔒", b"\0\xff", 0.1 + 0.2, 2**53 - 1, None, True)
+    kinds = "$1::text, $2::bytea, $3::float8, $4::bigint, $5::text, $6::bool"
+
+    assert wire.ask(f"SELECT {kinds}", *values) == [values]
+
+
+def test_a_zero_byte_is_refused_and_does_not_end_the_text(wire) -> None:
+    """The library below would take the text up to there, and lock another name."""
+    with pytest.raises(ValueError, match="encoding cannot hold this text"):
+        wire.ask("SELECT $1::text", "a\0b")
+
+
+def test_statements_that_go_together_are_done_together_or_not_at_all(wire, server, numbers) -> None:
+    with pytest.raises(Exception, match="division by zero"):
+        wire.run_all([Request(f"UPDATE {numbers} SET v = 1"), Request("SELECT 1/0")])
+
+    assert server.run(f"SELECT sum(v) FROM {numbers}") == [(0,)]
+
+
+def test_after_an_error_the_connection_is_as_good_as_before(wire) -> None:
+    [(before,)] = wire.ask("SELECT pg_backend_pid()")
+    with pytest.raises(Exception, match="division by zero"):
+        wire.ask("SELECT 1/0")
+
+    assert wire.ask("SELECT pg_backend_pid()") == [(before,)]
+
+
+def test_a_request_that_is_not_answered_in_time_ends_its_connection(wire) -> None:
+    """Its answer, which comes later, must not be taken for that of the next."""
+    [(before,)] = wire.ask("SELECT pg_backend_pid()")
+    with pytest.raises(OutcomeUnknown, match="did not answer: no answer in time"):
+        wire.ask("SELECT 'late', pg_sleep(60)", within=0.2)
+
+    [(after,)] = wire.ask("SELECT pg_backend_pid()")
+
+    assert after != before
+
+
+def test_four_connections_serve_any_number(wire, server) -> None:
+    tasks = [wire.flavour.start(wire.ask, "SELECT pg_sleep(0.02), $1::int", i) for i in range(24)]
+
+    answers = [one.result()[0][1] for one in tasks]
+
+    assert answers == list(range(24))
+    assert wire.inner.connections == 4
+
+
+def test_who_gets_no_connection_in_time_has_asked_nothing(wire_to, server) -> None:
+    wire = wire_to(server.url(), most=1)
+    wire.ask("SELECT 1")
+    busy = wire.flavour.start(wire.ask, "SELECT pg_sleep(0.5)")
+    eventually(lambda: sessions(server, "strpos(query, 'pg_sleep(0.5)') > 0 AND state = 'active'"))
+
+    with pytest.raises(BackendUnavailable, match="no connection was free in time"):
+        wire.ask("SELECT 1", within=0.05)
+
+    busy.result()
+
+
+def test_idle_connections_are_given_back(wire, server, monkeypatch) -> None:
+    wire.ask("SELECT 1")
+    assert wire.do("give_back") is not None
+    for module in (aio, threads):
+        monkeypatch.setattr(module, "IDLE", 0.0)
+
+    assert wire.do("give_back") is None
+
+    assert wire.inner.connections == 0
+    assert wire.ask("SELECT 1") == [(1,)]
+
+
+def test_a_session_that_the_server_ended_is_replaced(wire, server) -> None:
+    """Seen before anything is asked on it, so nothing is in doubt."""
+    [(pid,)] = wire.ask("SELECT pg_backend_pid()")
+    server.run("SELECT pg_terminate_backend(%s, 10000)", pid)
+    if wire.flavour.name == "async":
+        eventually(lambda: not wire.inner._idle[0].is_open)
+
+    assert wire.ask("SELECT pg_backend_pid()") != [(pid,)]
+
+
+def test_a_session_that_is_ended_in_the_middle_leaves_us_in_doubt(wire, server) -> None:
+    asked = wire.flavour.start(wire.ask, "SELECT 'doubt', pg_sleep(60)")
+    eventually(lambda: sessions(server, "strpos(query, '''doubt''') > 0 AND state = 'active'"))
+    server.terminate_all(which=f"{MINE} AND strpos(query, '''doubt''') > 0")
+
+    with pytest.raises(OutcomeUnknown):
+        asked.result()
+
+    assert wire.ask("SELECT 1") == [(1,)]
+
+
+def test_an_answer_that_is_lost_leaves_us_in_doubt(wire_to, server, numbers) -> None:
+    with Proxy(server.port) as proxy:
+        wire = wire_to(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres")
+        wire.ask("SELECT 1")
+        proxy.cut_reply_to(b"SET v = 7", after=0)
+
+        with pytest.raises(OutcomeUnknown):
+            wire.ask(f"UPDATE {numbers} SET v = 7 WHERE k = 1")
+
+    assert server.run(f"SELECT v FROM {numbers} WHERE k = 1") == [(7,)]
+
+
+# -- transactions ----------------------------------------------------------------------
+
+
+def add_one(table: str):
+    """Return steps that read both rows, in order, and write them."""
+
+    def steps():
+        [rows] = yield [Request(f"SELECT k, v FROM {table} ORDER BY k FOR UPDATE")]
+        changed = [(k, v + 1) for k, v in rows]
+        yield [Write(f"UPDATE {table} SET v = $2::int WHERE k = $1", changed)]
+        return sum(v for _, v in changed)
+
+    return steps
+
+
+def test_steps_are_one_transaction(wire, server, numbers) -> None:
+    tasks = [wire.flavour.start(wire.transact, add_one(numbers)) for _ in range(20)]
+
+    assert sorted(one.result() for one in tasks) == list(range(2, 42, 2))
+    assert server.run(f"SELECT v FROM {numbers} ORDER BY k") == [(20,), (20,)]
+
+
+def test_steps_that_fail_change_nothing_and_lock_nothing(wire, server, numbers) -> None:
+    def steps():
+        yield [Request(f"SELECT FROM {numbers} FOR UPDATE")]
+        yield [Write(f"UPDATE {numbers} SET v = $1::int", [(1,)])]
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        wire.transact(steps)
+
+    assert server.run(f"SELECT v FROM {numbers} FOR UPDATE NOWAIT") == [(0,), (0,)]
+
+
+def test_what_only_writes_takes_one_round_trip(wire, numbers, server) -> None:
+    """The beginning, what is written and the commit go together."""
+
+    def steps():
+        yield [Write(f"UPDATE {numbers} SET v = v + $1::int", [(1,), (2,)])]
+        yield [Write(f"UPDATE {numbers} SET v = v * $1::int", [(10,)])]
+
+    wire.transact(steps)
+
+    assert server.run(f"SELECT v FROM {numbers}") == [(30,), (30,)]
+
+
+def test_the_victim_of_a_deadlock_goes_again(wire, server, numbers) -> None:
+    """The one inside locks 1 then 2, the other 2 then 1; the server ends one of them."""
+    both = threading.Barrier(2, timeout=20)
+    runs = []
+
+    def steps():
+        runs.append(1)
+        yield [Request(f"SELECT FROM {numbers} WHERE k = 1 FOR UPDATE")]
+        if len(runs) == 1:
+            both.wait()
+        yield [Request(f"SELECT FROM {numbers} WHERE k = 2 FOR UPDATE")]
+        return "through"
+
+    asked = wire.flavour.start(wire.transact, steps)
+    with server.connect() as other, other.transaction():
+        other.execute("SET LOCAL deadlock_timeout = '60s'")  # so that it is not the victim
+        other.execute(f"SELECT FROM {numbers} WHERE k = 2 FOR UPDATE")
+        both.wait()
+        other.execute(f"SELECT FROM {numbers} WHERE k = 1 FOR UPDATE")
+
+    assert asked.result() == "through"
+    assert len(runs) == 2
+
+
+def test_a_default_isolation_of_another_kind_does_no_harm(wire_to, server, numbers) -> None:
+    wire = wire_to(server.url(), options="-c default_transaction_isolation=serializable")
+    tasks = [wire.flavour.start(wire.transact, add_one(numbers)) for _ in range(10)]
+
+    assert sorted(one.result() for one in tasks) == list(range(2, 22, 2))
+
+
+def test_a_client_that_stands_still_in_its_transaction_closes_the_name_for_seconds(
+    wire_to, server, numbers
+) -> None:
+    """Its machine may sleep; without this, until it wakes up."""
+    with Proxy(server.port) as proxy:
+        wire = wire_to(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres")
+        wire.ask("SELECT 1")
+        met = proxy.hold_requests(b"COMMIT")
+        asked = wire.flavour.start(wire.transact, add_one(numbers))
+        assert met.wait(20)
+        began = time.monotonic()
+
+        server.run(f"SELECT FROM {numbers} FOR UPDATE")
+
+        assert time.monotonic() - began < 15
+        with pytest.raises((OutcomeUnknown, BackendUnavailable)):
+            asked.result()
+    assert server.run(f"SELECT sum(v) FROM {numbers}") == [(0,)]
+
+
+# -- the server's end ------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_server():
+    with PostgresqlServer() as one:
+        yield one
+
+
+def test_a_server_that_comes_back_is_used_again(wire_to, own_server) -> None:
+    wire = wire_to(own_server.url())
+    wire.ask("SELECT 1")
+    own_server.kill()
+    with pytest.raises((BackendUnavailable, OutcomeUnknown)):
+        wire.ask("SELECT 1")
+    with pytest.raises(BackendUnavailable, match="nothing listens at postgresql://here"):
+        wire.ask("SELECT 1")
+
+    own_server.start()
+
+    assert wire.ask("SELECT 1") == [(1,)]
+
+
+def test_a_frozen_server_costs_a_request_its_time_and_no_more(wire_to, own_server) -> None:
+    wire = wire_to(own_server.url())
+    wire.ask("SELECT 1")
+    own_server.pause()
+    try:
+        with pytest.raises(OutcomeUnknown):
+            wire.ask("SELECT 1", within=0.3)
+        with pytest.raises(BackendUnavailable, match="no connection in time"):
+            wire.ask("SELECT 1", within=0.3)
+    finally:
+        own_server.resume()
+
+    assert wire.ask("SELECT 1") == [(1,)]
+
+
+def test_the_second_host_is_tried_when_the_first_is_silent(wire_to, server, own_server) -> None:
+    own_server.pause()
+    try:
+        url = f"postgresql://postgres@127.0.0.1:{own_server.port},127.0.0.1:{server.port}/postgres"
+        wire = wire_to(url)
+
+        assert wire.ask("SELECT inet_server_port()", within=4.0) == [(server.port,)]
+    finally:
+        own_server.resume()
+
+
+def test_a_forked_child_leaves_the_connections_of_its_parent_alone(server) -> None:
+    clock = Clock()
+    address = address_of_url(server.url(), where="postgresql://here", options={})
+    wire = threads.Wire(address, clock=clock)
+    statement = "SELECT pg_backend_pid()"
+    before = wire.ask(statement, deadline=clock.now() + 20)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            wire.after_fork_in_child()
+            own = wire.ask(statement, deadline=clock.now() + 20)
+            wire.close()
+            code = 0 if own != before else 2
+        finally:
+            os._exit(code)
+
+    assert os.waitpid(child, 0)[1] == 0
+    assert wire.ask(statement, deadline=clock.now() + 20) == before
+    wire.close()
