@@ -226,7 +226,7 @@ def test_a_client_that_stands_still_in_its_transaction_closes_the_name_for_secon
         wire = wire_to(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres")
         wire.ask("SELECT 1")
         met = proxy.hold_requests(b"COMMIT")
-        asked = wire.flavour.start(wire.transact, add_one(numbers))
+        asked = wire.flavour.start(wire.transact, add_one(numbers), within=8.0)
         assert met.wait(20)
         began = time.monotonic()
 

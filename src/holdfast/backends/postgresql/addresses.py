@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -60,16 +61,20 @@ class Address:
 
 def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Address:
     """Return what the URL names; options beside it win over what stands in it."""
+    reason = "it says nothing"
     given = {key: str(value) for key, value in options.items()}
     try:
         found = conninfo_to_dict(url, **given)
     except ProgrammingError as error:
-        # Neither its words nor itself: they quote what could not be read, and that may be the
-        # password.
-        reason = "percent-encode what is special in it" if "%" in url else "see its options"
-        if "invalid connection option" in str(error) or "invalid URI query" in str(error):
-            reason = "it has an option that libpq does not know"
-        raise ConfigurationError(f"{where} cannot be read as libpq would: {reason}") from None
+        found = {}
+        is_option = re.search("connection option|query parameter", str(error))
+        reason = "it has an option that libpq does not know" if is_option else "see its parts"
+    if not found:
+        # Out of the block: the driver's error quotes what could not be read, and that may be
+        # the password.
+        raise ConfigurationError(
+            f"{where} cannot be read as libpq would: {reason}; percent-encode what is special"
+        )
     settings = {key: str(value) for key, value in found.items() if key not in OURS}
     return Address(where, {**DEFAULTS, **settings})
 

@@ -62,7 +62,7 @@ _UNKNOWN = ("57P0", "08", "58", "XX")
 # language; then they are told as they are.
 _CONNECTING = (
     (r"password authentication failed|no password supplied|SCRAM", "28P01"),
-    (r"no pg_hba\.conf entry|peer authentication|Ident auth|role .* does not exist", "28000"),
+    (r"pg_hba\.conf|peer authentication|Ident auth|role .* does not exist", "28000"),
     (r"database .* does not exist|no such database", "3D000"),
     (r"too many (clients|connections)|remaining connection slots", "53300"),
     (r"the database system is (starting|shutting|in recovery|not yet)", "57P03"),

@@ -1,0 +1,140 @@
+"""What is wrong is told in a sentence that an operator can act on, without a password."""
+
+from __future__ import annotations
+
+import pytest
+from servers.postgresql import PostgresqlServer, Standby
+
+from holdfast import BackendUnavailable, ConfigurationError
+from holdfast.backends.postgresql.addresses import address_of_url
+from holdfast.backends.postgresql.schema import Tables
+
+SECRET = "hunter2-and-more"
+ACCESS = """\
+local all all trust
+host replication postgres 127.0.0.1/32 trust
+host all postgres 127.0.0.1/32 trust
+host all nobody 127.0.0.1/32 reject
+host all all 127.0.0.1/32 scram-sha-256
+"""
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    """Give a server that asks everybody but its owner for a password, and has room for few."""
+    settings = {"max_connections": "12", "superuser_reserved_connections": "5"}
+    with PostgresqlServer(access=ACCESS, settings=settings) as one:
+        one.run(f"CREATE ROLE app LOGIN PASSWORD '{SECRET}'")
+        one.run("CREATE ROLE nobody LOGIN")
+        yield one
+
+
+def told(error: BaseException | None) -> str:
+    """Return all that a traceback would show of an error and what stands behind it."""
+    found = []
+    while error is not None:
+        found.append(f"{error!r} {error}")
+        error = error.__cause__ or error.__context__
+    return "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("login", "database", "sentence"),
+    [
+        (("app", "wrong-" + SECRET), "postgres", "does not know this user and password"),
+        (("app", ""), "postgres", "does not know this user and password"),
+        (("missing", SECRET), "postgres", "does not know this user and password"),
+        (("nobody", SECRET), "postgres", "does not let this user in"),
+        (("app", SECRET), "missing", "there is no such database"),
+    ],
+)
+def test_who_may_not_come_in_is_told_why(wire_to, guarded, login, database, sentence) -> None:
+    user, password = login
+    wire = wire_to(guarded.url(database, user=user, password=password))
+
+    with pytest.raises(ConfigurationError, match=sentence) as caught:
+        wire.ask("SELECT 1")
+
+    assert SECRET not in told(caught.value)
+
+
+def test_missing_rights_are_named(wire_to, guarded) -> None:
+    wire = wire_to(guarded.url(user="app", password=SECRET))
+
+    with pytest.raises(ConfigurationError, match=r"may not do this .*schema public.*CREATE on"):
+        wire.run_all(Tables().make())
+
+
+def test_a_server_without_room_is_an_outage(wire_to, guarded) -> None:
+    url = guarded.url(user="app", password=SECRET)
+    full = wire_to(url, most=12)
+    tasks = [full.flavour.start(full.ask, "SELECT pg_sleep(1)") for _ in range(12)]
+
+    errors = [one.exception() for one in tasks]
+
+    refused = [one for one in errors if one is not None]
+    assert refused
+    assert all(isinstance(one, BackendUnavailable) for one in refused)
+    assert "no room for another connection" in str(refused[0])
+    assert SECRET not in told(refused[0])
+
+
+def test_a_standby_takes_no_locks(wire_to, guarded) -> None:
+    with Standby(guarded) as standby:
+        wire = wire_to(standby.url())
+
+        with pytest.raises(ConfigurationError, match="takes no writes: it is a standby"):
+            wire.ask("CREATE TABLE x ()")
+
+        assert wire.inner.greeting.is_standby
+
+
+def test_among_several_hosts_the_primary_is_found(wire_to, guarded) -> None:
+    with Standby(guarded) as standby:
+        hosts = f"127.0.0.1:{standby.port},127.0.0.1:{guarded.port}"
+        wire = wire_to(f"postgresql://postgres@{hosts}/postgres")
+
+        assert wire.ask("SELECT inet_server_port()") == [(guarded.port,)]
+
+
+def test_a_host_without_an_address_is_told(wire_to) -> None:
+    wire = wire_to(f"postgresql://app:{SECRET}@no-such-host.invalid/postgres")
+
+    with pytest.raises(BackendUnavailable, match="the host name has no address") as caught:
+        wire.ask("SELECT 1")
+
+    assert SECRET not in told(caught.value)
+
+
+def test_a_server_without_tls_is_told(wire_to, server) -> None:
+    wire = wire_to(server.url(), sslmode="require")
+
+    with pytest.raises(ConfigurationError, match="does not speak TLS"):
+        wire.ask("SELECT 1")
+
+
+def test_a_socket_is_a_way_too(wire_to, server) -> None:
+    wire = wire_to(f"postgresql://postgres@/postgres?host={server.directory}&port={server.port}")
+
+    assert wire.ask("SELECT inet_server_port()") == [(None,)]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://app:{SECRET}%zz@host/postgres",
+        f"postgresql://app:{SECRET}@host/postgres?nonsense=1",
+        f"postgresql://app:{SECRET}@[::1/postgres",
+    ],
+)
+def test_a_url_that_cannot_be_read_is_not_quoted(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read as libpq would") as caught:
+        address_of_url(url, where="postgresql://***@host", options={})
+
+    assert SECRET not in told(caught.value)
+
+
+def test_what_is_shown_of_an_address_has_no_password() -> None:
+    address = address_of_url(f"postgresql://app:{SECRET}@host/db", where="there", options={})
+
+    assert SECRET not in repr(address)

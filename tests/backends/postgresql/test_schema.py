@@ -1,0 +1,78 @@
+"""The tables are made once, known again, and never taken from somebody else."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from holdfast import ConfigurationError
+from holdfast.backends.postgresql.schema import DOOR, FORMAT, Tables
+
+
+@pytest.fixture
+def unmade(server):
+    """Give tables that nobody has made yet."""
+    found = Tables(table=f"t{os.urandom(4).hex()}")
+    yield found
+    server.run(f"DROP TABLE IF EXISTS {found.door}, {found.place}")
+
+
+def test_the_tables_are_made_and_known_again(wire, unmade) -> None:
+    assert not unmade.are_there(wire.run(unmade.look()))
+
+    wire.run_all(unmade.make())
+
+    assert unmade.are_there(wire.run(unmade.look()))
+
+
+def test_many_may_make_them_at_once(wire, unmade) -> None:
+    tasks = [wire.flavour.start(wire.run_all, unmade.make()) for _ in range(8)]
+
+    for one in tasks:
+        one.result()
+
+    assert unmade.are_there(wire.run(unmade.look()))
+
+
+@pytest.mark.parametrize(
+    ("columns", "complaint"),
+    [
+        ("id int", "no column 'key'"),
+        (", ".join(f"{name} {kind}" for name, kind in {**DOOR, "x": "int"}.items()), "column 'x'"),
+        (
+            ", ".join(f"{name} {kind}" for name, kind in {**DOOR, "ttl": "int"}.items()),
+            "'ttl' is integer instead of double precision",
+        ),
+    ],
+)
+def test_a_table_of_somebody_else_is_refused(wire, server, unmade, columns, complaint) -> None:
+    server.run(f"CREATE TABLE {unmade.door} ({columns})")
+
+    with pytest.raises(ConfigurationError, match=complaint):
+        unmade.are_there(wire.run(unmade.look()))
+
+
+def test_a_newer_format_is_refused(wire, server, tables) -> None:
+    server.run(f"COMMENT ON TABLE {tables.door} IS 'Holdfast, format {FORMAT + 1}'")
+
+    with pytest.raises(ConfigurationError, match="made by a newer Holdfast"):
+        tables.are_there(wire.run(tables.look()))
+
+
+@pytest.mark.parametrize("name", ["", "a b", 'a"b', "a;b", "1a", "ä", "a" * 49, "a.b"])
+def test_a_name_that_would_need_quoting_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="schema="):
+        Tables(schema=name)
+    with pytest.raises(ConfigurationError, match="table="):
+        Tables(table=name)
+
+
+def test_tables_may_be_called_as_a_word_of_the_language_is(wire, server) -> None:
+    """A schema may be called as a word of SQL is."""
+    found = Tables(schema="public", table="select")
+    wire.run_all(found.make())
+    try:
+        assert found.are_there(wire.run(found.look()))
+    finally:
+        server.run(f"DROP TABLE {found.door}, {found.place}")

@@ -1,0 +1,229 @@
+"""The uncontended cycle, alone and many at once, on a real server."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from eventually import eventually
+
+from holdfast.backends.postgresql.statements import Deed, Statements, What
+from holdfast.core.naming import storage_key
+from holdfast.model import Claim
+
+OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
+
+
+def claim(claim_id: str, name: str = "door", **more: Any) -> Claim:
+    return Claim(claim_id, name, "client", OWNER, 1, 1, more.pop("ttl", 10.0), **more)
+
+
+@pytest.fixture
+def statements(tables) -> Statements:
+    return Statements(tables, namespace="test")
+
+
+def row(server, tables, name: str = "door") -> dict[str, object]:
+    with server.connect() as connection:
+        cursor = connection.execute(
+            f"SELECT * FROM {tables.door} WHERE key = %s", (storage_key("test", name),)
+        )
+        columns = [one.name for one in cursor.description]
+        return dict(zip(columns, cursor.fetchone(), strict=True))
+
+
+def set_row(server, tables, assignments: str, name: str = "door") -> None:
+    statement = f"UPDATE {tables.door} SET {assignments} WHERE key = %s"
+    server.run(statement, storage_key("test", name))
+
+
+def test_a_name_is_taken_given_back_and_taken_with_a_larger_token(wire, statements) -> None:
+    assert wire.run(statements.take(claim("a"))) == []
+    [(first,)] = wire.run(statements.take_new(claim("a")))
+    assert wire.run(statements.take(claim("b"))) == wire.run(statements.take_new(claim("b"))) == []
+    assert wire.run(statements.release(claim("b"))) == []
+    assert wire.run(statements.release(claim("a"))) == [(True,)]
+
+    [(second,)] = wire.run(statements.take(claim("b")))
+
+    assert second > first
+
+
+def test_the_token_and_the_last_token_agree_and_are_the_servers_time(
+    wire, server, tables, statements
+) -> None:
+    wire.run(statements.take_new(claim("a")))
+    wire.run(statements.release(claim("a")))
+    before = time.time()
+    [(token,)] = wire.run(statements.take(claim("a")))
+
+    found = row(server, tables)
+
+    assert found["token"] == found["last_token"] == token
+    assert before - 1 < token / 1e6 < time.time() + 1
+    assert found["until"] == pytest.approx(found["since"] + 10, abs=0.001)
+
+
+def test_a_clock_behind_the_last_token_adds_one(wire, server, tables, statements) -> None:
+    wire.run(statements.take_new(claim("a")))
+    wire.run(statements.release(claim("a")))
+    set_row(server, tables, f"last_token = {2**52}")
+
+    assert wire.run(statements.take(claim("a"))) == [(2**52 + 1,)]
+
+
+@pytest.mark.parametrize("assignments", ["crowd = 1", "until = 1", "standing = 1", "id = 'b'"])
+def test_only_who_holds_alone_is_released_so(wire, server, tables, statements, assignments) -> None:
+    """With others there, the line has to move: that is the door's matter."""
+    wire.run(statements.take_new(claim("a")))
+    set_row(server, tables, assignments)
+
+    assert wire.run(statements.release(claim("a"))) == []
+
+
+def test_a_hold_is_not_given_back_before_its_least_time(wire, statements) -> None:
+    wire.run(statements.take_new(claim("a", min_hold=60.0)))
+
+    assert wire.run(statements.release(claim("a"))) == []
+
+
+def test_who_joins_while_a_release_waits_for_the_row_is_seen(
+    wire, server, tables, statements
+) -> None:
+    """A release that looked at the other table would see it as it was before it waited."""
+    wire.run(statements.take_new(claim("a")))
+    key = storage_key("test", "door")
+    with server.connect() as other, other.transaction():
+        other.execute(f"SELECT FROM {tables.door} WHERE key = %s FOR UPDATE", (key,))
+        asked = wire.flavour.start(wire.run, statements.release(claim("a")))
+        waiting = (
+            f"SELECT count(*) FROM pg_locks WHERE NOT granted AND pid <> {other.info.backend_pid}"
+        )
+        eventually(lambda: server.run(waiting)[0][0])
+        other.execute(f"UPDATE {tables.door} SET crowd = crowd + 1 WHERE key = %s", (key,))
+
+    assert asked.result() == []
+    assert row(server, tables)["id"] == "a"
+
+
+# -- together --------------------------------------------------------------------------
+
+
+def together(wire, statements: Statements, *deeds: Deed) -> list[int | None]:
+    return statements.done(deeds, wire.run(statements.together(deeds, client="client")))
+
+
+def test_takes_releases_and_renewals_go_as_one(wire, server, tables, statements) -> None:
+    [old] = together(wire, statements, Deed(What.TAKE, claim("a", "one")))
+    [kept] = together(wire, statements, Deed(What.TAKE, claim("b", "two", ttl=1.0)))
+
+    done = together(
+        wire,
+        statements,
+        Deed(What.TAKE, claim("c", "three")),
+        Deed(What.RELEASE, claim("a", "one")),
+        Deed(What.RENEW, claim("b", "two", ttl=60.0)),
+        Deed(What.RENEW, claim("x", "unknown")),
+        Deed(What.TAKE, claim("d", "four")),
+    )
+
+    assert done[1:4] == [old, kept, None]
+    assert done[0] is not None
+    assert done[4] is not None
+    assert row(server, tables, "two")["until"] > time.time() + 30
+    assert server.run(f"SELECT count(*) FROM {tables.door}") == [(4,)]
+
+
+def test_each_does_only_what_it_would_do_alone(wire, server, tables, statements) -> None:
+    """Held by others, with others in line, over, too early: none of these."""
+    names = ("held", "crowded", "over", "early")
+    for name in names:
+        together(
+            wire, statements, Deed(What.TAKE, claim("a", name, min_hold=60.0 * (name == "early")))
+        )
+    set_row(server, tables, "crowd = 1", "crowded")
+    set_row(server, tables, "until = 1", "over")
+
+    taken = together(wire, statements, *(Deed(What.TAKE, claim("b", one)) for one in names))
+    wrong = together(wire, statements, *(Deed(What.RELEASE, claim("b", one)) for one in names))
+    freed = together(wire, statements, *(Deed(What.RELEASE, claim("a", one)) for one in names[1:]))
+    renewed = together(wire, statements, *(Deed(What.RENEW, claim("a", one)) for one in names))
+
+    assert taken == wrong == [None] * 4
+    assert freed == [None] * 3
+    assert [one is not None for one in renewed] == [True, True, False, True]
+    assert row(server, tables, "crowded")["crowd"] == 1
+
+
+def test_a_release_leaves_nothing_of_the_releaser(wire, server, tables, statements) -> None:
+    together(wire, statements, Deed(What.TAKE, claim("a", party="saga")))
+    together(wire, statements, Deed(What.RELEASE, claim("a", party="saga")))
+
+    found = row(server, tables)
+
+    assert [found[one] for one in ("id", "client", "owner", "party", "bell")] == [
+        "",
+        "",
+        "",
+        None,
+        "",
+    ]
+
+
+def test_a_release_of_a_swept_name_makes_no_ghost(wire, server, tables, statements) -> None:
+    """Swept after it was seen to be there, and before it was locked."""
+    together(wire, statements, Deed(What.TAKE, claim("a")))
+    key = storage_key("test", "door")
+    with server.connect() as other, other.transaction():
+        other.execute(f"DELETE FROM {tables.door} WHERE key = %s", (key,))
+        deeds = [Deed(What.RELEASE, claim("a"))]
+        asked = wire.flavour.start(together, wire, statements, *deeds)
+        waiting = (
+            f"SELECT count(*) FROM pg_locks WHERE NOT granted AND pid <> {other.info.backend_pid}"
+        )
+        eventually(lambda: server.run(waiting)[0][0])
+
+    assert asked.result() == [None]
+    assert row(server, tables)["id"] == ""
+    assert together(wire, statements, Deed(What.TAKE, claim("b"))) != [None]
+
+
+def test_many_at_once_on_the_same_names_do_not_wait_for_each_other_in_a_circle(
+    wire_to, server, tables, statements
+) -> None:
+    names = [f"name {i}" for i in range(12)]
+    wires = [wire_to(server.url()) for _ in range(4)]
+    before = server.run("SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'")
+    inside: dict[str, str] = {}
+    seen: dict[str, int] = {}
+    state = threading.Lock()
+
+    def work(number: int) -> int:
+        dice, grants = random.Random(number), 0  # noqa: S311 - the same each time
+        for turn in range(15):
+            chosen = dice.sample(names, 6)
+            mine = [Deed(What.TAKE, claim(f"{number}.{turn}", one)) for one in chosen]
+            tokens = together(wires[number], statements, *mine)
+            held = [one for one, token in zip(mine, tokens, strict=True) if token is not None]
+            with state:
+                for one, token in zip(mine, tokens, strict=True):
+                    if token is not None:
+                        assert inside.setdefault(one.claim.name, one.claim.id) == one.claim.id
+                        assert token > seen.get(one.claim.name, 0)
+                        seen[one.claim.name] = token
+                        grants += 1
+                for one in held:
+                    del inside[one.claim.name]
+            back = [Deed(What.RELEASE, one.claim) for one in held]
+            if back:
+                assert None not in together(wires[number], statements, *back)
+        return grants
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sum(threads.map(work, range(4))) > 0
+
+    assert server.run("SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'") == before
