@@ -35,14 +35,17 @@ SELECT {NOW}, {_RECORD} FROM d
 """
 _INSIDE = f"SELECT {_PLACE} FROM {{place}} WHERE key = $1 AND standing <> 3"
 # From the head on: the rows of all who have left the line lie before it until they are swept.
+# Inside, nothing is asked of a row but its place, and the others are counted in: the planner,
+# which knows nothing of a young table, would expect few who wait, and read and sort them all.
 _FRONT = f"""
 SELECT * FROM (
     SELECT {_PLACE} FROM {{place}}
-    WHERE key = $1 AND standing = 3 AND arrived >= (SELECT head FROM {{door}} WHERE key = $1)
-    ORDER BY arrived LIMIT $2
-) AS front
+    WHERE key = $1 AND arrived >= (SELECT head FROM {{door}} WHERE key = $1)
+    ORDER BY arrived
+    LIMIT $2 + (SELECT count(*) FROM {{place}} WHERE key = $1 AND standing <> 3)
+) AS front WHERE standing = 3 ORDER BY arrived LIMIT $2
 """
-_BESIDE = f"{_INSIDE} UNION ALL {_FRONT}"
+_BESIDE = f"{_INSIDE} UNION ALL ({_FRONT})"
 _ALL_BESIDE = f"SELECT {_PLACE} FROM {{place}} WHERE key = $1 ORDER BY arrived"
 # What only looks does so in one statement, so that all of it is of one moment.
 _LOOK = f"""
@@ -78,10 +81,7 @@ INSERT INTO {{door}} (key, {_CLAIM}, capacity, last_token, crowd, head)
 VALUES ($1, '', '', '', NULL, 0, 0, 0, 0, 0, 0, 0, 0, '', 0, 0, 0, 0)
 ON CONFLICT (key) DO NOTHING
 """
-_DROP = """
-DELETE FROM {place} WHERE key = $1
-    AND arrived IN (SELECT json_array_elements_text($2::json)::bigint)
-"""
+_DROP = "DELETE FROM {place} WHERE key = $1 AND arrived = ANY ($2::bigint[])"
 _SAVE = f"""
 INSERT INTO {{place}} (key, arrived, {_CLAIM})
 SELECT $1, arrived, {_CLAIM} FROM json_to_recordset($2::json) AS r ({_NEW_PLACE})
@@ -172,7 +172,8 @@ class Dialect:
         """Write what has changed of a name; nothing if nothing has."""
         key, found = change.key, []
         if change.left:
-            found.append(Write(self._drop, [(key, json.dumps(change.left))]))
+            arrivals = ",".join(map(str, change.left))
+            found.append(Write(self._drop, [(key, f"{{{arrivals}}}")]))
         if change.rows:
             rows = [dict(zip(("arrived", *CLAIM), row[1:], strict=False)) for row in change.rows]
             found.append(Write(self._save, [(key, json.dumps(rows))]))

@@ -27,8 +27,11 @@ has locked would be closed to all until it goes on: its machine may sleep."""
 # Every read that decides comes in a statement after the one that locks, and has to see what
 # others wrote until then. The server's default may be another isolation.
 BEGIN = Request("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
-PATIENCE = Request(
-    "SELECT set_config('idle_in_transaction_session_timeout', $1, true)",
+# And every read goes by an index: the planner, which knows nothing of a young table, may think
+# that a line of thousands is short, and keep that plan.
+SETTINGS = Request(
+    "SELECT set_config('idle_in_transaction_session_timeout', $1, true),"
+    " set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)",
     (f"{LONGEST_PAUSE * 1000:.0f}",),
 )
 COMMIT = Request("COMMIT")
@@ -73,7 +76,7 @@ class Transaction(Generic[T]):
         return None
 
     def _with_beginning(self, requests: list[Request]) -> list[Request]:
-        beginning = [] if self.has_begun else [BEGIN, PATIENCE]
+        beginning = [] if self.has_begun else [BEGIN, SETTINGS]
         kept, self._kept = self._kept, []
         self.has_begun = True
         return [*beginning, *kept, *requests]
