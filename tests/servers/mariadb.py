@@ -1,28 +1,14 @@
-"""Real MariaDB servers for tests: on free ports of this machine, gone with the run.
-
-A server that cannot be started fails the test that asked for it; nothing is skipped. The data
-directory is made once in a run and copied.
-"""
+"""Real MariaDB servers. It refuses to be run by root, and becomes `daemon` then."""
 
 from __future__ import annotations
 
-import atexit
-import shutil
-import signal
-import subprocess
-import tempfile
-import time
+import shlex
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pymysql
-from freezing import freeze
-from servers.postgresql import as_ordinary_user, give_to_ordinary_user
-from servers.redis import free_ports
-
-PATIENCE = 20.0
-"""A server of this machine that has not answered by then will not."""
+from servers.starting import Server, run_as
 
 SMALL = (
     # Not a hundred megabytes of log for each server.
@@ -30,81 +16,40 @@ SMALL = (
     *("--performance-schema=OFF", "--skip-log-bin"),
 )
 
-
 SYSTEM_TABLES = ("mysql_system_tables", "mysql_performance_tables", "mysql_system_tables_data")
 """What `mariadb-install-db` lets the server read, but for the help texts. That script itself
 needs a program of the full package, which would also bring a daemon."""
 
-
-@cache
-def template() -> Path:
-    """Return a data directory that was never started; made once in a run."""
-    directory = Path(tempfile.mkdtemp(prefix="holdfast-mariadb-template-"))
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    (directory / "data").mkdir()
-    give_to_ordinary_user(directory)
-    statements = ["CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n"]
-    statements += [Path(f"/usr/share/mysql/{one}.sql").read_text() for one in SYSTEM_TABLES]
-    made = subprocess.run(
-        [
-            *as_ordinary_user(),
-            *("mariadbd", "--no-defaults", "--bootstrap", f"--datadir={directory / 'data'}"),
-            *("--enforce-storage-engine=", "--max-allowed-packet=8M", *SMALL),
-        ],
-        input="".join(statements),
-        cwd=directory,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert made.returncode == 0, made.stdout + made.stderr
-    return directory / "data"
+BEGINNING = "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n"
 
 
-class MariadbServer:
-    """One server in a directory of its own; what was committed outlives its process."""
+class MariadbServer(Server):
+    """One server; what was committed outlives its process."""
+
+    kind = "mariadb"
+    account = "daemon"
 
     def __init__(self, *options: str) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="holdfast-mariadb-"))
+        super().__init__()
         self.options = options
-        [self.port] = free_ports(1)
-        self._process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def build(cls, data: Path) -> None:
+        """Make a data directory, with a root who has no password."""
+        files = " ".join(f"/usr/share/mysql/{one}.sql" for one in SYSTEM_TABLES)
+        server = shlex.join(
+            [
+                *("mariadbd", "--no-defaults", "--bootstrap", f"--datadir={data}"),
+                *("--enforce-storage-engine=", *SMALL),
+            ]
+        )
+        say = f"{{ printf %s {shlex.quote(BEGINNING)}; cat {files}; }}"
+        run_as(cls.account, "sh", "-c", f"mkdir {data} && {say} | {server}")
 
     def url(self, database: str = "test", *, user: str = "root", password: str = "") -> str:
         """Return the URL of a database on it."""
         credentials = f"{user}:{password}" if password else user
-        return f"mariadb://{credentials}@127.0.0.1:{self.port}/{database}"
-
-    @property
-    def data(self) -> Path:
-        """Where its files are."""
-        return self.directory / "data"
-
-    def start(self) -> Self:
-        """Return once it answers; started again it has the same port and data."""
-        if not self.data.exists():
-            shutil.copytree(template(), self.data)
-            give_to_ordinary_user(self.directory)
-        for is_last in (False, False, True):
-            self._spawn()
-            if self.wait_until_it_answers(raises=is_last):
-                break
-            # Somebody took the port between our choice and the server's bind.
-            [self.port] = free_ports(1)
-        return self
-
-    def _spawn(self) -> None:
-        with (self.directory / "log").open("ab") as log:
-            # Dies with the thread that started it, also when the run is killed.
-            self._process = subprocess.Popen(
-                [*as_ordinary_user(), "setpriv", "--pdeathsig", "KILL", "--", *self.command()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                cwd=self.directory,
-            )
-        atexit.register(self.stop)
+        return f"mariadb://{credentials}@{self.address}/{database}"
 
     def command(self) -> list[str]:
         """Return what is run."""
@@ -117,22 +62,13 @@ class MariadbServer:
             *self.options,
         ]
 
-    def wait_until_it_answers(self, *, raises: bool = True) -> bool:
-        """Return once it lets us in; false if its process has ended."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                self.connect("").close()
-            except pymysql.OperationalError:
-                is_over = self.process.poll() is not None
-                if is_over and not raises:
-                    return False
-                if is_over or time.monotonic() > deadline:
-                    log = (self.directory / "log").read_text()[-4000:]
-                    raise RuntimeError(f"MariaDB did not start:\n{log}") from None
-                time.sleep(0.005)
-            else:
-                return True
+    def serves(self) -> bool:
+        """Whether it lets root in."""
+        try:
+            self.connect().close()
+        except pymysql.OperationalError:
+            return False
+        return True
 
     def connect(self, database: str = "", **options: Any) -> pymysql.Connection[Any]:
         """Return a plain connection, each of whose statements is committed at once."""
@@ -145,40 +81,8 @@ class MariadbServer:
             cursor.execute(statement, values or None)
             return tuple(cursor.fetchall())
 
-    @property
-    def process(self) -> subprocess.Popen[bytes]:
-        """The running server, whose connections are its threads."""
-        assert self._process is not None, "the server was not started"
-        return self._process
-
-    def pause(self) -> None:
-        """Freeze the process."""
-        freeze(self.process)
-
-    def resume(self) -> None:
-        """Let it run again."""
-        self.process.send_signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        """End it as a crash would; what was committed is there when it is started again."""
-        self.process.kill()
-        self.process.wait()
-
-    def stop(self) -> None:
-        """End it for good, and delete what it kept."""
-        if self._process is not None and self._process.poll() is None:
-            self.kill()
-        shutil.rmtree(self.directory, ignore_errors=True)
-        atexit.unregister(self.stop)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
 
 @cache
 def shared_server() -> MariadbServer:
-    """Return a server that all tests of this run share; each takes a database of its own."""
+    """Return a server that all tests of this run share; each has tables of its own."""
     return MariadbServer().start()

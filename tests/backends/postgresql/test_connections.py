@@ -121,7 +121,7 @@ def test_a_session_that_the_server_ended_is_replaced(wire, server) -> None:
 def test_a_session_that_is_ended_in_the_middle_leaves_us_in_doubt(wire, server) -> None:
     asked = wire.flavour.start(wire.ask, "SELECT 'doubt', pg_sleep(60)")
     eventually(lambda: sessions(server, "strpos(query, '''doubt''') > 0 AND state = 'active'"))
-    server.terminate_all(which=f"{MINE} AND strpos(query, '''doubt''') > 0")
+    server.terminate(f"{MINE} AND strpos(query, '''doubt''') > 0")
 
     with pytest.raises(OutcomeUnknown):
         asked.result()
