@@ -1,0 +1,97 @@
+"""Notifications reach whoever listens or waits, and the end of the connection is seen."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from eventually import eventually
+
+from holdfast.runtime import aio as runtime_of_tasks
+from holdfast.runtime import threads as runtime_of_threads
+
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def channel() -> str:
+    return f"holdfast_{os.urandom(6).hex()}"
+
+
+@pytest.fixture
+def heard() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def subscription(wire, channel, heard):
+    """Give one that is proven, in the flavour of the wire."""
+    one = wire.subscribe(channel, heard.append)
+    yield one
+    wire.flavour.call(one.close)
+
+
+def listening(wire, subscription, seconds: float = PATIENCE) -> bool:
+    return wire.flavour.call(subscription.listen, until=wire.flavour.clock.now() + seconds)
+
+
+def test_what_others_notify_is_heard_in_order_and_the_proof_is_not_told(
+    wire, server, channel, heard, subscription
+) -> None:
+    with server.connect() as other:
+        for i in range(5):
+            other.execute("SELECT pg_notify(%s, %s)", (channel, f"ring {i}"))
+        other.execute("SELECT pg_notify(%s, 'not for us')", (f"{channel}x",))
+
+    def is_all_heard() -> bool:
+        listening(wire, subscription, 0.05)
+        return len(heard) >= 5
+
+    eventually(is_all_heard)
+
+    assert heard == [f"ring {i}" for i in range(5)]
+
+
+def test_a_kick_ends_the_listening(wire, subscription) -> None:
+    asked = wire.flavour.start(listening, wire, subscription)
+    kicks = 0
+    while not asked.done():
+        wire.flavour.call(subscription.kick)
+        kicks += 1
+
+    assert asked.result() is True
+    assert kicks
+
+
+def test_whoever_waits_is_woken_by_what_it_hears(wire, channel, server) -> None:
+    """In threads it reads by itself; in tasks the loop does."""
+    is_sync = wire.flavour.name == "sync"
+    made = wire.flavour.call((runtime_of_threads if is_sync else runtime_of_tasks).Event)
+    event = getattr(made, "_inner", made)
+    one = wire.subscribe(channel, lambda _: event.set())
+    deadline = wire.flavour.clock.now() + PATIENCE
+    waiting = wire.flavour.start(wire.flavour.call, one.attend, event, deadline=deadline)
+    server.run("SELECT pg_notify(%s, 'ring')", channel)
+
+    waiting.result()
+
+    assert event.is_set()
+    wire.flavour.call(one.close)
+
+
+def test_the_end_of_its_connection_is_seen(wire, server, channel, subscription) -> None:
+    """Whoever waits has to ask again: what came meanwhile was not heard."""
+    asked = wire.flavour.start(listening, wire, subscription)
+    assert server.terminate(f"strpos(query, '{channel}') > 0 AND strpos(query, 'LISTEN') > 0") == 1
+
+    assert asked.result() is False
+
+
+def test_nothing_is_left_when_it_is_closed(wire, server, channel) -> None:
+    one = wire.subscribe(channel, print)
+    query = f"SELECT count(*) FROM pg_stat_activity WHERE strpos(query, 'LISTEN \"{channel}') > 0"
+    with server.connect() as other:
+        assert other.execute(query + " AND pid <> pg_backend_pid()").fetchone() == (1,)
+        wire.flavour.call(one.close)
+
+        eventually(lambda: other.execute(query + " AND pid <> pg_backend_pid()").fetchone() == (0,))
