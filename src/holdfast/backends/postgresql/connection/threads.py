@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from holdfast.backends.postgresql.values import Rows
     from holdfast.runtime.clock import Clock
 
+__all__ = ["Wire"]
+
 T = TypeVar("T")
 
 MOST = 4

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from holdfast.backends.postgresql.values import Rows
     from holdfast.runtime.clock import Clock
 
+__all__ = ["Link"]
+
 
 class Link:
     """One connection; the loop reads it all the time, so that its end is seen when it comes."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from holdfast.backends.postgresql.values import Rows
     from holdfast.runtime.clock import Clock
 
+__all__ = ["Link"]
+
 
 class Link:
     """One connection, used by one thread at a time."""

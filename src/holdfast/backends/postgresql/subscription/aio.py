@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.aio import Event
     from holdfast.runtime.clock import Clock
 
+__all__ = ["Subscription"]
+
 LONGEST = 3600.0
 """No timer is longer: some clocks cannot count to infinity."""
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
     from holdfast.runtime.threads import Event
 
+__all__ = ["Subscription"]
 
 LONGEST = 3600.0
 """No wait is longer: a lock cannot wait for an infinite time that has a number."""
