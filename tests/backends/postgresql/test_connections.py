@@ -208,7 +208,7 @@ def test_the_victim_of_a_deadlock_goes_again(wire, server, numbers) -> None:
         other.execute(f"SELECT FROM {numbers} WHERE k = 1 FOR UPDATE")
 
     assert asked.result() == "through"
-    assert len(runs) == 2
+    assert len(runs) >= 2  # the other may be overtaken, and then meet it once more
 
 
 def test_a_default_isolation_of_another_kind_does_no_harm(wire_to, server, numbers) -> None:
