@@ -14,7 +14,7 @@ from servers.proxy import Proxy
 from holdfast import BackendUnavailable, OutcomeUnknown
 from holdfast.backends.postgresql.addresses import address_of_url
 from holdfast.backends.postgresql.connection import aio, threads
-from holdfast.backends.postgresql.exchange import Request, Write
+from holdfast.backends.sql.steps import Ask, AskMany
 from holdfast.runtime.clock import Clock
 
 MINE = "application_name = 'holdfast'"
@@ -51,7 +51,7 @@ def test_a_zero_byte_is_refused_and_does_not_end_the_text(wire) -> None:
 
 def test_statements_that_go_together_are_done_together_or_not_at_all(wire, server, numbers) -> None:
     with pytest.raises(Exception, match="division by zero"):
-        wire.run_all([Request(f"UPDATE {numbers} SET v = 1"), Request("SELECT 1/0")])
+        wire.run_all([Ask(f"UPDATE {numbers} SET v = 1"), Ask("SELECT 1/0")])
 
     assert server.run(f"SELECT sum(v) FROM {numbers}") == [(0,)]
 
@@ -148,9 +148,9 @@ def add_one(table: str):
     """Return steps that read both rows, in order, and write them."""
 
     def steps():
-        [rows] = yield [Request(f"SELECT k, v FROM {table} ORDER BY k FOR UPDATE")]
+        [rows] = yield [Ask(f"SELECT k, v FROM {table} ORDER BY k FOR UPDATE")]
         changed = [(k, v + 1) for k, v in rows]
-        yield [Write(f"UPDATE {table} SET v = $2::int WHERE k = $1", changed)]
+        yield [AskMany(f"UPDATE {table} SET v = $2::int WHERE k = $1", changed)]
         return sum(v for _, v in changed)
 
     return steps
@@ -165,8 +165,8 @@ def test_steps_are_one_transaction(wire, server, numbers) -> None:
 
 def test_steps_that_fail_change_nothing_and_lock_nothing(wire, server, numbers) -> None:
     def steps():
-        yield [Request(f"SELECT FROM {numbers} FOR UPDATE")]
-        yield [Write(f"UPDATE {numbers} SET v = $1::int", [(1,)])]
+        yield [Ask(f"SELECT FROM {numbers} FOR UPDATE")]
+        yield [AskMany(f"UPDATE {numbers} SET v = $1::int", [(1,)])]
         raise LookupError
 
     with pytest.raises(LookupError):
@@ -179,8 +179,8 @@ def test_what_only_writes_takes_one_round_trip(wire, numbers, server) -> None:
     """The beginning, what is written and the commit go together."""
 
     def steps():
-        yield [Write(f"UPDATE {numbers} SET v = v + $1::int", [(1,), (2,)])]
-        yield [Write(f"UPDATE {numbers} SET v = v * $1::int", [(10,)])]
+        yield [AskMany(f"UPDATE {numbers} SET v = v + $1::int", [(1,), (2,)])]
+        yield [AskMany(f"UPDATE {numbers} SET v = v * $1::int", [(10,)])]
 
     wire.transact(steps)
 
@@ -194,10 +194,10 @@ def test_the_victim_of_a_deadlock_goes_again(wire, server, numbers) -> None:
 
     def steps():
         runs.append(1)
-        yield [Request(f"SELECT FROM {numbers} WHERE k = 1 FOR UPDATE")]
+        yield [Ask(f"SELECT FROM {numbers} WHERE k = 1 FOR UPDATE")]
         if len(runs) == 1:
             both.wait()
-        yield [Request(f"SELECT FROM {numbers} WHERE k = 2 FOR UPDATE")]
+        yield [Ask(f"SELECT FROM {numbers} WHERE k = 2 FOR UPDATE")]
         return "through"
 
     asked = wire.flavour.start(wire.transact, steps)

@@ -10,7 +10,7 @@ import pytest
 from eventually import eventually
 
 from holdfast.backends.postgresql.dialect import Dialect
-from holdfast.backends.postgresql.exchange import Request
+from holdfast.backends.sql.steps import Ask
 
 OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
 KEY = b"test\0door"
@@ -150,7 +150,7 @@ def test_a_line_of_thousands_costs_what_a_short_one_costs(
             touched = 0
             for one in dialect.door(KEY, front=2, locked=locked):
                 explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {one.statement}"
-                [[(plan,)]] = yield [Request(explain, one.values)]
+                [[(plan,)]] = yield [Ask(explain, one.values)]
                 [found] = json.loads(plan)
                 touched += found["Plan"]["Shared Hit Blocks"] + found["Plan"]["Shared Read Blocks"]
             return touched

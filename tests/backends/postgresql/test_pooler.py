@@ -6,8 +6,8 @@ import pytest
 from servers.pgbouncer import PgBouncer
 from servers.postgresql import shared_server
 
-from holdfast.backends.postgresql.exchange import Request
 from holdfast.backends.postgresql.subscription.proving import NoPush
+from holdfast.backends.sql.steps import Ask
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +41,8 @@ def test_a_transaction_stays_on_one_connection(wire_to, pooler) -> None:
     wire = wire_to(pooler.url())
 
     def steps():
-        [[first]] = yield [Request("SELECT pg_backend_pid(), txid_current()")]
-        [[second]] = yield [Request("SELECT pg_backend_pid(), txid_current()")]
+        [[first]] = yield [Ask("SELECT pg_backend_pid(), txid_current()")]
+        [[second]] = yield [Ask("SELECT pg_backend_pid(), txid_current()")]
         return first == second
 
     tasks = [wire.flavour.start(wire.transact, steps) for _ in range(20)]

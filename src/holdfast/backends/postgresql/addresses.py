@@ -23,6 +23,40 @@ DEFAULTS = {
     "keepalives_count": "3",
 }
 
+ACCEPTED = frozenset(
+    {
+        "application_name",
+        "channel_binding",
+        "connect_timeout",
+        "dbname",
+        "gssencmode",
+        "host",
+        "hostaddr",
+        "keepalives",
+        "keepalives_count",
+        "keepalives_idle",
+        "keepalives_interval",
+        "krbsrvname",
+        "options",
+        "passfile",
+        "password",
+        "port",
+        "require_auth",
+        "requirepeer",
+        "service",
+        "sslcert",
+        "sslcrl",
+        "sslkey",
+        "sslmode",
+        "sslpassword",
+        "sslrootcert",
+        "target_session_attrs",
+        "tcp_user_timeout",
+        "user",
+    }
+)
+"""What may be said beside the URL, or in it, to libpq; the oldest that serves knows most."""
+
 OURS = frozenset({"connect_timeout"})
 """What libpq would wait by; our requests have deadlines."""
 

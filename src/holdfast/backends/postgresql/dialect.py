@@ -8,17 +8,19 @@ record's comes first, as arrival 0.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from holdfast.backends.postgresql.exchange import Request, Write
 from holdfast.backends.postgresql.schema import CLAIM
 from holdfast.backends.postgresql.statements import NOW
+from holdfast.backends.sql.dialect import Seen
+from holdfast.backends.sql.steps import Ask, AskMany
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from holdfast.backends.postgresql.schema import Tables
-    from holdfast.backends.postgresql.values import Rows
+    from holdfast.backends.sql.changes import Change
+    from holdfast.backends.sql.steps import Asked, Rows
 
 _CLAIM = ", ".join(CLAIM)
 _RECORD = f"0::bigint AS arrived, {_CLAIM}, capacity, last_token"
@@ -114,74 +116,74 @@ class Dialect:
 
     # -- reading -----------------------------------------------------------------------
 
-    def door(self, key: bytes, *, front: int | None, locked: bool) -> Sequence[Request]:
+    def door(self, key: bytes, *, front: int | None, locked: bool) -> Sequence[Ask]:
         """Ask for the record, all who do not wait, and so many of the line, or all of it."""
         if not locked and front is None:
-            return (Request(self._look_at_all, (key,)),)
+            return (Ask(self._look_at_all, (key,)),)
         if not locked:
-            return (Request(self._look, (key, front)),)
-        lock = Request(self._lock, (key,))
+            return (Ask(self._look, (key, front)),)
+        lock = Ask(self._lock, (key,))
         if front is None:
-            return (lock, Request(self._all_beside, (key,)))
-        return (lock, Request(self._beside, (key, front)))
+            return (lock, Ask(self._all_beside, (key,)))
+        return (lock, Ask(self._beside, (key, front)))
 
-    def seen(self, answers: Sequence[Rows]) -> tuple[float, int, int, Rows] | None:
-        """Return the time, the capacity, the last token and the rows; None without a record."""
+    def seen(self, answers: Sequence[Rows]) -> Seen | None:
+        """See the protocol."""
         first, *others = answers
-        rows: Rows = [row[1:] for row in first]
+        rows = [row[1:] for row in first]
         if not rows or rows[0][0] != 0:
             return None
         record = rows[0]
         for more in others:
             rows.extend(more)
-        return first[0][0], record[-2], record[-1], rows
+        return Seen(first[0][0], record[-2], record[-1], rows)
 
-    def own(self, key: bytes, claim_id: str, arrived: int | None) -> Request:
+    def own(self, key: bytes, claim_id: str, arrived: int | None) -> Ask:
         """Ask for the row of a claim that waits, where it is known to have arrived."""
         if arrived is None:
-            return Request(self._own, (key, claim_id))
-        return Request(self._own_at, (key, claim_id, arrived))
+            return Ask(self._own, (key, claim_id))
+        return Ask(self._own_at, (key, claim_id, arrived))
 
-    def fellows(self, key: bytes, parties: Collection[str]) -> Request:
+    def fellows(self, key: bytes, parties: Collection[str]) -> Ask:
         """Ask for the rows of those who wait and share a hold with one of these."""
-        return Request(self._fellows, (key, json.dumps(sorted(parties))))
+        return Ask(self._fellows, (key, json.dumps(sorted(parties))))
 
-    def end_of_line(self, key: bytes) -> Request:
+    def end_of_line(self, key: bytes) -> Ask:
         """Ask for one row: the last arrival, and the number of rows beside the record."""
-        return Request(self._end_of_line, (key,))
+        return Ask(self._end_of_line, (key,))
 
-    def count_before(self, key: bytes, arrived: int) -> Request:
+    def count_before(self, key: bytes, arrived: int) -> Ask:
         """Ask for one row: how many wait before this arrival."""
-        return Request(self._count_before, (key, arrived))
+        return Ask(self._count_before, (key, arrived))
 
-    def names_in_use(self, start: bytes) -> Request:
+    def names_in_use(self, start: bytes) -> Ask:
         """Ask for the keys that begin so and where somebody is, one a row, in byte order."""
-        return Request(self._in_use, (start,))
+        return Ask(self._in_use, (start,))
 
-    def names_of(self, clients: Sequence[str]) -> Request:
+    def names_of(self, clients: Sequence[str]) -> Ask:
         """Ask for the keys where one of the clients stands, one a row, in byte order."""
-        return Request(self._of_clients, (json.dumps(list(clients)),))
+        return Ask(self._of_clients, (json.dumps(list(clients)),))
 
     # -- writing -----------------------------------------------------------------------
 
-    def make(self, key: bytes) -> Sequence[Write]:
+    def make(self, key: bytes) -> Asked:
         """Make the record, unless somebody else has just made it."""
-        return (Write(self._make, [(key,)]),)
+        return (AskMany(self._make, [(key,)]),)
 
-    def save(self, change: Any) -> Sequence[Write]:  # noqa: ANN401 - see backends/sql/changes.py
-        """Write what has changed of a name; nothing if nothing has."""
-        key, found = change.key, []
+    def save(self, change: Change) -> Asked:
+        """AskMany what has changed of a name; nothing if nothing has."""
+        key, found = change.key, list[AskMany]()
         if change.left:
             arrivals = ",".join(map(str, change.left))
-            found.append(Write(self._drop, [(key, f"{{{arrivals}}}")]))
+            found.append(AskMany(self._drop, [(key, f"{{{arrivals}}}")]))
         if change.rows:
             rows = [dict(zip(("arrived", *CLAIM), row[1:], strict=False)) for row in change.rows]
-            found.append(Write(self._save, [(key, json.dumps(rows))]))
+            found.append(AskMany(self._save, [(key, json.dumps(rows))]))
         head = change.head or 0
         if change.record is not None:
             _, _, *claim, capacity, token = change.record
             values = (key, change.crowd, head, capacity, token, *claim)
-            found.append(Write(self._record_changed, [values]))
+            found.append(AskMany(self._record_changed, [values]))
         elif found:
-            found.append(Write(self._count, [(key, change.crowd, head)]))
+            found.append(AskMany(self._count, [(key, change.crowd, head)]))
         return found

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from psycopg import OperationalError
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 
 from holdfast.backends.postgresql.values import BINARY, Rows, encoded, rows_in
+from holdfast.backends.sql.steps import Ask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,18 +25,7 @@ if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
 
 
-class Request(NamedTuple):
-    """One statement, and what it is given."""
-
-    statement: str
-    values: Sequence[object] = ()
-
-
-class Write(NamedTuple):
-    """One statement that writes, for each of several rows. Its answer is empty."""
-
-    statement: str
-    rows: Sequence[Sequence[object]]
+Request = Ask
 
 
 class Exchange:
@@ -47,7 +37,7 @@ class Exchange:
     """
 
     def __init__(
-        self, connection: PGconn, requests: Sequence[Request], *, prepared: set[bytes] | None
+        self, connection: PGconn, requests: Sequence[Ask], *, prepared: set[bytes] | None
     ) -> None:
         self._connection = connection
         self._requests = requests

@@ -7,18 +7,16 @@ and the commit.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from holdfast.backends.postgresql.exchange import Request, Write
+from holdfast.backends.sql.steps import Ask, AskMany
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql.values import Rows
+    from collections.abc import Sequence
+
+    from holdfast.backends.sql.steps import Rows, Steps
 
 T = TypeVar("T")
-
-Steps: TypeAlias = Generator[Sequence[Request | Write], Any, T]
-"""Yields what it asks and writes; is sent the rows of each, none for what is written."""
 
 LONGEST_PAUSE = 2.0
 """A client that stands still in its transaction for longer loses it. Otherwise the name that it
@@ -26,15 +24,15 @@ has locked would be closed to all until it goes on: its machine may sleep."""
 
 # Every read that decides comes in a statement after the one that locks, and has to see what
 # others wrote until then. The server's default may be another isolation.
-BEGIN = Request("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
+BEGIN = Ask("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
 # And every read goes by an index: the planner, which knows nothing of a young table, may think
 # that a line of thousands is short, and keep that plan.
-SETTINGS = Request(
+SETTINGS = Ask(
     "SELECT set_config('idle_in_transaction_session_timeout', $1, true),"
     " set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)",
     (f"{LONGEST_PAUSE * 1000:.0f}",),
 )
-COMMIT = Request("COMMIT")
+COMMIT = Ask("COMMIT")
 
 
 class Transaction(Generic[T]):
@@ -42,29 +40,29 @@ class Transaction(Generic[T]):
 
     def __init__(self, steps: Steps[T]) -> None:
         self._steps = steps
-        self._kept: list[Request] = []
+        self._kept: list[Ask] = []
         self._asked: list[bool] = []
         self._skipped = 0
-        self._answers: list[Rows] | None = None
+        self._answers: Sequence[Rows] | None = None
         self._is_over = False
         self.has_begun = False
         self.outcome: T
 
-    def requests(self) -> list[Request] | None:
+    def requests(self) -> list[Ask] | None:
         """Return what to send next; None once it is committed."""
         while not self._is_over:
             try:
-                asked = self._steps.send(self._answers)
+                asked = self._steps.send(self._answers)  # type: ignore[arg-type]  # None begins them
             except StopIteration as end:
                 self.outcome = end.value
                 self._is_over = True
                 return self._with_beginning([COMMIT]) if self.has_begun or self._kept else None
-            self._asked = [isinstance(one, Request) for one in asked]
-            wanted = [one for one in asked if isinstance(one, Request)]
+            self._asked = [isinstance(one, Ask) for one in asked]
+            wanted = [one for one in asked if isinstance(one, Ask)]
             kept = [
-                Request(one.statement, row)
+                Ask(one.statement, row)
                 for one in asked
-                if isinstance(one, Write)
+                if isinstance(one, AskMany)
                 for row in one.rows
             ]
             if wanted:
@@ -75,13 +73,13 @@ class Transaction(Generic[T]):
             self._answers = [[] for _ in asked]
         return None
 
-    def _with_beginning(self, requests: list[Request]) -> list[Request]:
+    def _with_beginning(self, requests: list[Ask]) -> list[Ask]:
         beginning = [] if self.has_begun else [BEGIN, SETTINGS]
         kept, self._kept = self._kept, []
         self.has_begun = True
         return [*beginning, *kept, *requests]
 
-    def answered(self, answers: list[Rows]) -> None:
+    def answered(self, answers: Sequence[Rows]) -> None:
         """Take the answers to what was sent last."""
         if self._is_over:
             self.has_begun = False

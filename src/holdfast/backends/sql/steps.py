@@ -19,7 +19,7 @@ class Ask(NamedTuple):
     """One statement, and what it is given. Its answer is its rows."""
 
     statement: str
-    values: Sequence[object]
+    values: Sequence[object] = ()
 
 
 class AskMany(NamedTuple):

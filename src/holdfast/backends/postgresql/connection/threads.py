@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from psycopg import Error
 
 from holdfast.backends.postgresql import refusals
-from holdfast.backends.postgresql.exchange import Request
 from holdfast.backends.postgresql.greeting import GREETING, Greeting
 from holdfast.backends.postgresql.link.threads import Link
 from holdfast.backends.postgresql.subscription.threads import Subscription
-from holdfast.backends.postgresql.transaction import Steps, Transaction
+from holdfast.backends.postgresql.transaction import Transaction
+from holdfast.backends.sql.steps import Ask
 from holdfast.core.backoff import delay
 from holdfast.errors import BackendUnavailable, LockError
 from holdfast.runtime.threads import Event
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
     from holdfast.backends.postgresql.addresses import Address
     from holdfast.backends.postgresql.values import Rows
+    from holdfast.backends.sql.steps import Steps
     from holdfast.runtime.clock import Clock
 
-__all__ = ["Wire"]
+__all__ = ["MOST", "Wire"]
 
 T = TypeVar("T")
 
@@ -71,10 +72,10 @@ class Wire:
 
         Raises BackendUnavailable if nothing was done, OutcomeUnknown if it may have been.
         """
-        [rows] = self.ask_all([Request(statement, values)], deadline=deadline)
+        [rows] = self.ask_all([Ask(statement, values)], deadline=deadline)
         return rows
 
-    def ask_all(self, requests: Sequence[Request], *, deadline: float) -> list[Rows]:
+    def ask_all(self, requests: Sequence[Ask], *, deadline: float) -> list[Rows]:
         """Return the rows of several, done together or not at all, in one round trip."""
         return self._patiently(lambda link: link.exchange(requests, deadline=deadline), deadline)
 
@@ -98,7 +99,7 @@ class Wire:
         if not (link.is_open and transaction.has_begun):
             return
         try:
-            link.exchange([Request("ROLLBACK")], deadline=deadline)
+            link.exchange([Ask("ROLLBACK")], deadline=deadline)
         except (Error, OSError):
             link.close()  # which ends it as well
 
@@ -170,7 +171,7 @@ class Wire:
             raise refusals.no_time(where=self.where)
         try:
             link.connect(self._address, deadline=deadline)
-            [[row]] = link.exchange([Request(GREETING)], deadline=deadline)
+            [[row]] = link.exchange([Ask(GREETING)], deadline=deadline)
         except (Error, OSError) as error:
             self._discard(link)
             raise refusals.unreachable(error, where=self.where) from error

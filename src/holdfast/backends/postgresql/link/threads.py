@@ -11,7 +11,7 @@ from psycopg.pq import ConnStatus, PollingStatus
 
 from holdfast.backends.postgresql import refusals
 from holdfast.backends.postgresql.addresses import conninfo_of
-from holdfast.backends.postgresql.exchange import Exchange, Request
+from holdfast.backends.postgresql.exchange import Exchange
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from holdfast.backends.postgresql.addresses import Address
     from holdfast.backends.postgresql.values import Rows
+    from holdfast.backends.sql.steps import Ask
     from holdfast.runtime.clock import Clock
 
 __all__ = ["Link"]
@@ -81,7 +82,7 @@ class Link:
 
     # -- asking ------------------------------------------------------------------------
 
-    def exchange(self, requests: Sequence[Request], *, deadline: float) -> list[Rows]:
+    def exchange(self, requests: Sequence[Ask], *, deadline: float) -> list[Rows]:
         """Return the rows of each, or raise the driver's error.
 
         An error of the server's leaves the connection as it was; after any other it is closed.

@@ -6,8 +6,8 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from holdfast.backends.postgresql.exchange import Request
 from holdfast.backends.postgresql.subscription.proving import PROVEN_WITHIN, listen_to, unproven
+from holdfast.backends.sql.steps import Ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ class Subscription:
     async def begin(self, *, deadline: float) -> None:
         """Hear the channel, if the server's words come through: see `prove`."""
         self._link.hear = self._heard
-        await self._link.exchange([Request(listen_to(self._channel))], deadline=deadline)
+        await self._link.exchange([Ask(listen_to(self._channel))], deadline=deadline)
 
     async def prove(self, *, deadline: float) -> None:
         """Return when the proof was heard that another connection has sent."""

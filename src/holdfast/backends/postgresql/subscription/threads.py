@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from psycopg import Error
 
-from holdfast.backends.postgresql.exchange import Request
 from holdfast.backends.postgresql.subscription.proving import PROVEN_WITHIN, listen_to, unproven
+from holdfast.backends.sql.steps import Ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +70,7 @@ class Subscription:
 
     def begin(self, *, deadline: float) -> None:
         """Hear the channel, if the server's words come through: see `prove`."""
-        self._link.exchange([Request(listen_to(self._channel))], deadline=deadline)
+        self._link.exchange([Ask(listen_to(self._channel))], deadline=deadline)
 
     def prove(self, *, deadline: float) -> None:
         """Return when the proof was heard that another connection has sent."""

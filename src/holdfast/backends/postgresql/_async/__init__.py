@@ -1,0 +1,1 @@
+"""The verbs on PostgreSQL: the source of both flavours."""

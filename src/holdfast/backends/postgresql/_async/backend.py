@@ -1,0 +1,269 @@
+"""The verbs on PostgreSQL: one statement where nobody else is, else one short transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast._async.backend import AsyncBackend
+from holdfast.backends.postgresql._async.first_use import AsyncFirstUse
+from holdfast.backends.postgresql._async.inbox import AsyncInbox
+from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
+from holdfast.backends.postgresql.connection.aio import MOST, Wire
+from holdfast.backends.postgresql.dialect import Dialect
+from holdfast.backends.postgresql.known_names import KnownNames
+from holdfast.backends.postgresql.looking import Looking, sight_of
+from holdfast.backends.postgresql.parties import party_key, stored
+from holdfast.backends.postgresql.ringing import Ringing
+from holdfast.backends.postgresql.schema import Tables
+from holdfast.backends.postgresql.statements import Statements
+from holdfast.backends.sql.steps import Ask
+from holdfast.backends.sql.verbs import Decided, Verbs
+from holdfast.core.naming import checked_namespace
+from holdfast.errors import ConfigurationError
+from holdfast.model import Capabilities, Grant, Held, TokenQuality
+from holdfast.runtime import forking
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from holdfast.backends.sql.steps import Steps
+    from holdfast.backends.sql.verbs import Arrived
+    from holdfast.model import Claim, Finding, Holder, Inspection, Renewal
+    from holdfast.runtime.clock import Clock
+
+T = TypeVar("T")
+
+TOGETHER = 250
+"""As many leases are renewed in one transaction: their names are locked for its length."""
+
+RUNG = float("inf")
+"""When a claim in line should ask again: when it is rung, since the inbox looks for the rest."""
+
+
+class AsyncPostgresqlBackend(AsyncBackend):
+    """Locks in two tables of a PostgreSQL database."""
+
+    capabilities = Capabilities(
+        fair=True,
+        shared=True,
+        push_wakeup=True,
+        explicit_owner=True,
+        lock_delay=True,
+        token_quality=TokenQuality.DURABLE,
+        ends_by="ttl",
+        hands_over=True,
+    )
+    min_ttl = 0.05
+    renewals_at_once = TOGETHER
+    options = frozenset({"schema", "table", "connections"}) | ACCEPTED
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        location: str,
+        clock: Clock,
+        namespace: str = "holdfast",
+        schema: str = "public",
+        table: str = "holdfast",
+        connections: int | str = MOST,
+        **options: Any,  # noqa: ANN401 - what libpq takes
+    ) -> None:
+        address = address_of_url(url, where=location, options=options)
+        tables = Tables(schema=schema, table=table)
+        namespace = checked_namespace(namespace)
+        self.location = location
+        self._clock = clock
+        self._wire = Wire(address, clock=clock, most=_checked(connections))
+        self._first_use = AsyncFirstUse(self._wire, tables)
+        self._statements = Statements(tables, namespace=namespace)
+        self._verbs = Verbs(Dialect(tables), namespace=namespace)
+        self._inbox = AsyncInbox(self._wire, Looking(tables, namespace=namespace), clock)
+        self._ringing = Ringing(tables, namespace=namespace)
+        self._known = KnownNames()
+        forking.forget_in_child(self)
+
+    # -- the verbs ---------------------------------------------------------------------
+
+    async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+        """See the protocol."""
+        await self._first_use.ready(deadline=deadline)
+        kept = stored(claim)
+        arrived = self._inbox.lines.arrival_of(claim)
+        if arrived is not None and not self._inbox.was_called(claim.id):
+            held = await self._still_waiting(kept, arrived, deadline)
+            if held is not None:
+                return held
+        elif not self._inbox.lines.are_at(claim.name):
+            token = await self._take(kept, deadline)
+            if token is not None:
+                return Grant(claim, token, claim.ttl)
+        answer = await self._arrive(kept, arrived, deadline)
+        return Grant(claim, answer.token, claim.ttl) if isinstance(answer, Grant) else answer
+
+    async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
+        """See the protocol."""
+        await self._first_use.ready(deadline=deadline)
+        return await self._renew_all(grants, deadline)
+
+    async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
+        """See the protocol."""
+        await self._first_use.ready(deadline=deadline)
+        claim = stored(grant.claim)
+        return await self._transact(lambda: self._verbs.hand_over(claim), deadline)
+
+    async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
+        """See the protocol."""
+        await self._first_use.ready(deadline=deadline)
+        claim = grant.claim
+        if not tombstone and await self._give_back(claim, deadline):
+            return True
+        return await self._transact(
+            lambda: self._verbs.release(claim, tombstone=tombstone), deadline
+        )
+
+    async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
+        """See the protocol."""
+        await self._first_use.ready(deadline=deadline)
+        kept, arrived = stored(claim), self._inbox.lines.arrival_of(claim)
+        try:
+            await self._transact(
+                lambda: self._verbs.withdraw(kept, arrived=arrived, tombstone=tombstone), deadline
+            )
+        finally:
+            # Not before: until then it may be rung for, and what was noted would stay.
+            self._inbox.forget(claim.id)
+
+    async def wait(self, claim: Claim, *, deadline: float) -> None:
+        """See the protocol."""
+        await self._inbox.wait(claim, deadline=deadline)
+
+    def rouse(self, claim: Claim) -> None:
+        """See the protocol."""
+        self._inbox.ring([claim.id])
+
+    async def inspect(self, name: str, *, deadline: float) -> Inspection:
+        """See the protocol."""
+        await self._first_use.ready(deadline=deadline)
+        return await self._look(self._verbs.inspect(name), deadline)
+
+    async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
+        """See the protocol."""
+        await self._first_use.ready(deadline=deadline)
+        for one in await self._look(self._verbs.survey(prefix), deadline):
+            yield one
+
+    async def break_(
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
+        """See the protocol."""
+        await self._first_use.ready(deadline=deadline)
+        party = None if owner is None else party_key(owner)
+        return await self._transact(
+            lambda: self._verbs.break_(name, token=token, party=party), deadline
+        )
+
+    async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
+        """See the protocol."""
+        await self._first_use.ready(deadline=deadline)
+        return ()
+
+    async def disown(self, client: str, *, deadline: float) -> None:
+        """See the protocol; here what is held ends by its ttl in any case."""
+        del client, deadline
+
+    async def aclose(self) -> None:
+        """See the protocol."""
+        await self._inbox.stop()
+        await self._wire.close()
+
+    def after_fork_in_child(self) -> None:
+        """Let the child begin with nothing of the parent's."""
+        self._wire.after_fork_in_child()
+        self._inbox.after_fork_in_child()
+
+    # -- where nobody else is ----------------------------------------------------------
+
+    async def _take(self, claim: Claim, deadline: float) -> int | None:
+        """Take an empty door by one statement; None if it is not, or was swept."""
+        is_known = claim.name in self._known
+        ask = self._statements.take(claim) if is_known else self._statements.take_new(claim)
+        [rows] = await self._wire.ask_all([ask], deadline=deadline)
+        if not is_known:
+            self._known.add(claim.name)
+        return rows[0][0] if rows else None
+
+    async def _give_back(self, claim: Claim, deadline: float) -> bool:
+        """End a hold by one statement; false if others are there, or it is not held."""
+        [rows] = await self._wire.ask_all([self._statements.release(claim)], deadline=deadline)
+        return bool(rows)
+
+    async def _renew_all(self, grants: Sequence[Grant], deadline: float) -> Sequence[Renewal]:
+        """Renew them in one transaction."""
+        claims = [stored(grant.claim) for grant in grants]
+        return await self._transact(lambda: self._verbs.renew(claims), deadline)
+
+    # -- through the door --------------------------------------------------------------
+
+    async def _arrive(self, claim: Claim, arrived: int | None, deadline: float) -> Grant | Held:
+        bell = self._inbox.bell if claim.queues else ""
+        found: list[Arrived] = []
+
+        def steps() -> Steps[Decided[Grant | Held]]:
+            seen = yield from self._verbs.arrive(claim, bell=bell, arrived=arrived)
+            found[:] = [seen]
+            return Decided(seen.answer, seen.door.woken)
+
+        await self._transact(steps, deadline)
+        return self._told(claim, found[0])
+
+    async def _still_waiting(self, claim: Claim, arrived: int, deadline: float) -> Held | None:
+        """Return the answer to a claim whose turn has not come, None if it has to arrive."""
+        seen = await self._wire.transact(
+            lambda: self._verbs.still_waiting(claim, arrived=arrived), deadline=deadline
+        )
+        if seen is None or isinstance(seen.answer, Grant):
+            return None
+        answer = self._told(claim, seen)
+        return None if isinstance(answer, Grant) else answer
+
+    def _told(self, claim: Claim, seen: Arrived) -> Grant | Held:
+        """Know where the claim stands now, and return its answer."""
+        answer, door = seen
+        place = door.find(claim.id)
+        if isinstance(answer, Grant) or answer.place is None or place is None:
+            self._inbox.forget(claim.id)
+            return answer
+        sight = sight_of(door.places, answer, now=door.now)
+        self._inbox.stands(claim, place.arrived, sight)
+        return Held(answer.holders, answer.place, RUNG, answer.closing)
+
+    async def _transact(self, steps: Callable[[], Steps[Decided[T]]], deadline: float) -> T:
+        """Do the steps in one transaction, which rings those whom it has woken."""
+        channel, ours = self._inbox.channel, list[str]()
+        try:
+            return await self._wire.transact(
+                lambda: self._ringing.after(steps, channel=channel, ours=ours), deadline=deadline
+            )
+        finally:
+            # Also where the answer is missing: a ring for nothing does no harm.
+            self._inbox.call(ours)
+
+    async def _look(self, steps: Steps[T], deadline: float) -> T:
+        """Do steps that write nothing, without a transaction."""
+        answers: Any = None
+        while True:
+            try:
+                asked = steps.send(answers)
+            except StopIteration as end:
+                answer: T = end.value
+                return answer
+            asks = [one for one in asked if isinstance(one, Ask)]
+            answers = await self._wire.ask_all(asks, deadline=deadline)
+
+
+def _checked(connections: int | str) -> int:
+    text = str(connections)
+    if not text.isdecimal() or not 1 <= int(text) <= 64:  # noqa: PLR2004 - said in the sentence
+        raise ConfigurationError(f"connections={connections!r}: 1 to 64 are accepted")
+    return int(text)

@@ -1,0 +1,346 @@
+"""What a client of PostgreSQL hears: one channel for all its waiting claims, and their looks.
+
+A release that lets a claim in notifies the channel of its client. That is a hint; it is lost
+if nobody listens, so after every subscription all waiting claims ask again. Every few seconds
+one statement looks at all lines in which claims of ours stand: for the rings that nobody sends,
+because a holder died, or whoever was let in before us.
+
+Behind a pooler that gives connections away between two transactions nothing is heard. There
+the same look is taken more often.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from holdfast._async.wakeups import AsyncWakeups
+from holdfast.backends.postgresql._async.background import AsyncBackground
+from holdfast.backends.postgresql.lines import NEVER, Lines
+from holdfast.backends.postgresql.ringing import WATCH, new_channel
+from holdfast.backends.postgresql.subscription.proving import NoPush
+from holdfast.core.backoff import delay
+from holdfast.errors import ConfigurationError, LockError
+from holdfast.runtime import aio as runtime
+
+if TYPE_CHECKING:
+    from holdfast.backends.postgresql._async.background import AsyncRun
+    from holdfast.backends.postgresql.connection.aio import Wire
+    from holdfast.backends.postgresql.lines import Sight
+    from holdfast.backends.postgresql.looking import Looking
+    from holdfast.backends.postgresql.subscription.aio import Subscription
+    from holdfast.model import Claim
+    from holdfast.runtime.clock import Clock
+
+AT_ONCE = 32
+"""As many claims are rung together, because a thousand tasks that wake up in one turn of an
+event loop make it stand still; and as many early rings are kept."""
+
+BREATH = 0.001
+"""Between two times that so many are rung."""
+
+IDLE = 30.0
+"""With nobody waiting, the listening connection is given back after so long."""
+
+OVERSLEPT = 1.0
+"""Who wakes up so much later than planned has slept with the machine, and so have all timers."""
+
+UNHEARD = 0.25
+"""Until somebody listens, the first of ours at a name asks by itself so often."""
+
+UNHEARD_BEHIND = 1.0
+"""And the others so often."""
+
+REQUEST = 2.0
+"""How long one look may take."""
+
+OPENING = 5.0
+"""How long it may take to begin to listen, and to prove that something is heard."""
+
+TRY_AGAIN = 60.0
+"""Where nothing was heard though no pooler was seen, it is tried again after so long."""
+
+LONGEST = 5.0
+"""So long one listens before looking around."""
+
+MOST = 500
+"""As many lines are looked at in one statement."""
+
+
+class AsyncInbox:
+    """Rings the claims that should ask again."""
+
+    def __init__(self, wire: Wire, looking: Looking, clock: Clock) -> None:
+        self._wire = wire
+        self._looking = looking
+        self._clock = clock
+        self._begin()
+
+    def _begin(self) -> None:
+        self.channel = new_channel()
+        self.state = runtime.StateLock()
+        self.lines = Lines()
+        self._wakeups = AsyncWakeups(self._clock)
+        self._called: dict[str, None] = {}
+        self._subscription: Subscription | None = None
+        self._refused: ConfigurationError | None = None
+        self._unheard_until = 0.0
+        self._has_told = False
+        self._background = AsyncBackground(self._run, name="holdfast-inbox", clock=self._clock)
+
+    # -- called by the backend ---------------------------------------------------------
+
+    @property
+    def bell(self) -> str:
+        """What stands in the row of a waiting claim: the channel, if anything is heard on it."""
+        return self.channel if self.lines.rings else ""
+
+    def was_called(self, claim_id: str) -> bool:
+        """Whether a message came for the claim since it last asked."""
+        with self.state:
+            was_called = claim_id in self._called
+            self._called.pop(claim_id, None)
+        return was_called
+
+    def stands(self, claim: Claim, arrived: int, sight: Sight) -> None:
+        """Know that the claim was put in line, or still stands there."""
+        with self.state:
+            self._wakeups.expect(claim.id)
+            before = self.lines.due_at()
+            self.lines.stands(claim, arrived, sight, now=self._clock.now())
+            is_due_sooner = self.lines.due_at() < before
+            # Its message may have come before the answer that put it in line.
+            is_called = claim.id in self._called
+        if is_called:
+            self._wakeups.ring(claim.id)
+        if is_due_sooner:
+            self._kick()
+
+    def forget(self, claim_id: str) -> None:
+        """Know that the claim no longer waits."""
+        self._called.pop(claim_id, None)
+        if self.lines.are_any:
+            with self.state:
+                self.lines.forget(claim_id, now=self._clock.now())
+                self._wakeups.forget(claim_id)
+
+    async def wait(self, claim: Claim, *, deadline: float) -> None:
+        """Return when the claim should ask again."""
+        subscription = self._subscription if self._background.is_running() else None
+        if subscription is None and self._clock.now() >= self._unheard_until:
+            pause = UNHEARD if self.lines.is_first(claim) else UNHEARD_BEHIND
+            deadline = min(deadline, self._clock.now() + pause)
+        await self._wakeups.wait(claim.id, deadline=deadline, subscription=subscription)
+        if self._refused is not None:
+            raise self._refused
+
+    def ring(self, claims: list[str]) -> None:
+        """Let them ask, for another reason than a message: whoever listens must be told."""
+        for claim_id in claims:
+            self._wakeups.ring(claim_id)
+        if claims and (subscription := self._subscription) is not None:
+            subscription.nudge()
+
+    def call(self, claims: list[str]) -> None:
+        """Let those ask whom a transaction of our own has let in."""
+        for claim_id in claims:
+            self._hear_of(claim_id)
+        if claims and (subscription := self._subscription) is not None:
+            subscription.nudge()
+
+    async def stop(self) -> None:
+        """Hear no more; what is interrupted here ends by itself, and may be waited for again."""
+        await self._background.stop(kick=self._kick)
+
+    def after_fork_in_child(self) -> None:
+        """Start anew: nothing of the parent's waits here."""
+        subscription = self._subscription
+        self._begin()
+        if subscription is not None:
+            subscription.disinherit()
+
+    def _kick(self) -> None:
+        self._background.kick()
+        if (subscription := self._subscription) is not None:
+            subscription.kick()
+
+    # -- the background ----------------------------------------------------------------
+
+    async def _run(self, run: AsyncRun) -> None:
+        try:
+            await self._keep_listening(run)
+        finally:
+            self._background.leave(run)
+            # Cancelled, most likely, by somebody who cancelled all there was. Those who still
+            # wait are not told otherwise, and would sleep for ever.
+            with self.state:
+                left = self.lines.waiting
+            self.ring(left)
+
+    async def _keep_listening(self, run: AsyncRun) -> None:
+        self._refused = None
+        attempt = 0
+        while self._background.is_wanted(run):
+            with self.state:
+                if not self.lines.are_any:
+                    # Nobody to listen for: closing need not wait for an attempt in vain.
+                    self._background.leave(run)
+                    return
+            try:
+                if self._clock.now() < self._unheard_until:
+                    await self._poll(run)
+                elif not await self._listen(run):
+                    return
+                attempt = 0
+                continue
+            except NoPush as error:
+                self._go_without(error)
+                continue
+            except LockError as error:
+                _log.debug("no inbox: %s", error)
+                if isinstance(error, ConfigurationError):
+                    self._refused = error
+            except Exception as error:  # noqa: BLE001 - whatever it is, somebody relies on us
+                _log.warning("the inbox failed, and is opened again: %r", error, exc_info=True)
+            # Those who wait ask by themselves meanwhile, and learn what is wrong.
+            await self._ring_all(run)
+            pause = delay(attempt, jitter=self._clock.jitter())
+            attempt += 1
+            until = self._clock.now() + pause
+            await runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
+
+    def _go_without(self, error: NoPush) -> None:
+        greeting = self._wire.greeting
+        is_for_good = greeting is not None and greeting.is_pooled
+        self._unheard_until = NEVER if is_for_good else self._clock.now() + TRY_AGAIN
+        with self.state:
+            self.lines.rings = False
+        if not self._has_told:
+            self._has_told = True
+            _log.warning("%s", error)
+
+    async def _listen(self, run: AsyncRun) -> bool:
+        """Open the inbox and attend to it; true if it has to be opened again."""
+        subscription = await self._wire.subscribe(
+            self.channel, self._hear, deadline=self._clock.now() + OPENING
+        )
+        try:
+            with self.state:
+                self.lines.rings = True
+            self._subscription, self._refused = subscription, None
+            # What was rung before somebody listened is lost.
+            await self._ring_all(run)
+            return await self._attend(subscription, run)
+        finally:
+            if self._subscription is subscription:
+                self._subscription = None
+            await subscription.close()
+
+    async def _attend(self, subscription: Subscription, run: AsyncRun) -> bool:
+        """Listen and look; false if nobody needs it any more, true if the link broke."""
+        idle_since = self._clock.now()
+        while self._background.is_wanted(run):
+            now = self._clock.now()
+            with self.state:
+                due_at, are_any = self.lines.due_at(), self.lines.are_any
+            if now >= due_at:
+                await self._look(run)
+                continue
+            if are_any:
+                idle_since = now
+            elif now - idle_since > IDLE and self._ends(run):
+                return False
+            until = min(due_at, now + LONGEST)
+            if not await subscription.listen(until=until):
+                return True
+            if self._clock.now() > until + OVERSLEPT:
+                await self._ring_all(run)  # their own timers are late, and so is all they know
+        return False
+
+    async def _poll(self, run: AsyncRun) -> None:
+        """Look, until nobody waits or it is time to try to listen again."""
+        while self._background.is_wanted(run):
+            now = self._clock.now()
+            if now >= self._unheard_until:
+                return
+            with self.state:
+                due_at, are_any = self.lines.due_at(), self.lines.are_any
+            if not are_any:
+                return
+            if now >= due_at:
+                await self._look(run)
+                continue
+            run.kicked.clear()
+            await runtime.wait_for(
+                run.kicked, deadline=min(due_at, self._unheard_until), clock=self._clock
+            )
+
+    def _ends(self, run: AsyncRun) -> bool:
+        with self.state:
+            if self.lines.are_any:
+                return False
+            self._background.leave(run)
+        return True
+
+    async def _look(self, run: AsyncRun) -> None:
+        now = self._clock.now()
+        with self.state:
+            glances = self.lines.take_due(now, most=MOST)
+        try:
+            [rows] = await self._wire.ask_all(
+                [self._looking.request(glances)], deadline=now + REQUEST
+            )
+        except LockError as error:
+            # Whoever waits asks, and meets the same trouble.
+            _log.debug("a look was not answered: %s", error)
+            await self._ring_each([one.claim_id for one in glances], run)
+            return
+        called: list[str] = []
+        now = self._clock.now()
+        with self.state:
+            for glance, sight in zip(glances, self._looking.sights(glances, rows), strict=True):
+                called += self.lines.learn(glance, sight, now=now)
+                self._called.update(dict.fromkeys(called))
+        await self._ring_each(called, run)
+
+    # -- rings -------------------------------------------------------------------------
+
+    def _hear(self, message: str) -> None:
+        if message.startswith(WATCH):
+            self._look_later(message.removeprefix(WATCH))
+        else:
+            self._hear_of(message)
+
+    def _look_later(self, claim_id: str) -> None:
+        """Look when the window is over of the one who was let in before this claim."""
+        with self.state:
+            before = self.lines.due_at()
+            self.lines.watch(claim_id, now=self._clock.now())
+            is_due_sooner = self.lines.due_at() < before
+        if is_due_sooner:
+            self._kick()
+
+    def _hear_of(self, claim_id: str) -> None:
+        with self.state:
+            self._called[claim_id] = None
+            if len(self._called) > AT_ONCE and claim_id not in self.lines:
+                stale = [one for one in self._called if one not in self.lines]
+                for one in stale[:-AT_ONCE]:
+                    del self._called[one]
+        self._wakeups.ring(claim_id)
+
+    async def _ring_all(self, run: AsyncRun) -> None:
+        with self.state:
+            found = self.lines.waiting
+        await self._ring_each(found, run)
+
+    async def _ring_each(self, claims: list[str], run: AsyncRun) -> None:
+        """Ring them a few at a time."""
+        for i in range(0, len(claims), AT_ONCE):
+            if i:
+                until = self._clock.now() + BREATH
+                await runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
+            self.ring(claims[i : i + AT_ONCE])
+
+
+_log = logging.getLogger("holdfast")

@@ -1,0 +1,267 @@
+# Generated from src/holdfast/backends/postgresql/_async/backend.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""The verbs on PostgreSQL: one statement where nobody else is, else one short transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast._sync.backend import Backend
+from holdfast.backends.postgresql._sync.first_use import FirstUse
+from holdfast.backends.postgresql._sync.inbox import Inbox
+from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
+from holdfast.backends.postgresql.connection.threads import MOST, Wire
+from holdfast.backends.postgresql.dialect import Dialect
+from holdfast.backends.postgresql.known_names import KnownNames
+from holdfast.backends.postgresql.looking import Looking, sight_of
+from holdfast.backends.postgresql.parties import party_key, stored
+from holdfast.backends.postgresql.ringing import Ringing
+from holdfast.backends.postgresql.schema import Tables
+from holdfast.backends.postgresql.statements import Statements
+from holdfast.backends.sql.steps import Ask
+from holdfast.backends.sql.verbs import Decided, Verbs
+from holdfast.core.naming import checked_namespace
+from holdfast.errors import ConfigurationError
+from holdfast.model import Capabilities, Grant, Held, TokenQuality
+from holdfast.runtime import forking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from holdfast.backends.sql.steps import Steps
+    from holdfast.backends.sql.verbs import Arrived
+    from holdfast.model import Claim, Finding, Holder, Inspection, Renewal
+    from holdfast.runtime.clock import Clock
+
+T = TypeVar("T")
+
+TOGETHER = 250
+"""As many leases are renewed in one transaction: their names are locked for its length."""
+
+RUNG = float("inf")
+"""When a claim in line should ask again: when it is rung, since the inbox looks for the rest."""
+
+
+class PostgresqlBackend(Backend):
+    """Locks in two tables of a PostgreSQL database."""
+
+    capabilities = Capabilities(
+        fair=True,
+        shared=True,
+        push_wakeup=True,
+        explicit_owner=True,
+        lock_delay=True,
+        token_quality=TokenQuality.DURABLE,
+        ends_by="ttl",
+        hands_over=True,
+    )
+    min_ttl = 0.05
+    renewals_at_once = TOGETHER
+    options = frozenset({"schema", "table", "connections"}) | ACCEPTED
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        location: str,
+        clock: Clock,
+        namespace: str = "holdfast",
+        schema: str = "public",
+        table: str = "holdfast",
+        connections: int | str = MOST,
+        **options: Any,  # noqa: ANN401 - what libpq takes
+    ) -> None:
+        address = address_of_url(url, where=location, options=options)
+        tables = Tables(schema=schema, table=table)
+        namespace = checked_namespace(namespace)
+        self.location = location
+        self._clock = clock
+        self._wire = Wire(address, clock=clock, most=_checked(connections))
+        self._first_use = FirstUse(self._wire, tables)
+        self._statements = Statements(tables, namespace=namespace)
+        self._verbs = Verbs(Dialect(tables), namespace=namespace)
+        self._inbox = Inbox(self._wire, Looking(tables, namespace=namespace), clock)
+        self._ringing = Ringing(tables, namespace=namespace)
+        self._known = KnownNames()
+        forking.forget_in_child(self)
+
+    # -- the verbs ---------------------------------------------------------------------
+
+    def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+        """See the protocol."""
+        self._first_use.ready(deadline=deadline)
+        kept = stored(claim)
+        arrived = self._inbox.lines.arrival_of(claim)
+        if arrived is not None and not self._inbox.was_called(claim.id):
+            held = self._still_waiting(kept, arrived, deadline)
+            if held is not None:
+                return held
+        elif not self._inbox.lines.are_at(claim.name):
+            token = self._take(kept, deadline)
+            if token is not None:
+                return Grant(claim, token, claim.ttl)
+        answer = self._arrive(kept, arrived, deadline)
+        return Grant(claim, answer.token, claim.ttl) if isinstance(answer, Grant) else answer
+
+    def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
+        """See the protocol."""
+        self._first_use.ready(deadline=deadline)
+        return self._renew_all(grants, deadline)
+
+    def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
+        """See the protocol."""
+        self._first_use.ready(deadline=deadline)
+        claim = stored(grant.claim)
+        return self._transact(lambda: self._verbs.hand_over(claim), deadline)
+
+    def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
+        """See the protocol."""
+        self._first_use.ready(deadline=deadline)
+        claim = grant.claim
+        if not tombstone and self._give_back(claim, deadline):
+            return True
+        return self._transact(lambda: self._verbs.release(claim, tombstone=tombstone), deadline)
+
+    def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
+        """See the protocol."""
+        self._first_use.ready(deadline=deadline)
+        kept, arrived = stored(claim), self._inbox.lines.arrival_of(claim)
+        try:
+            self._transact(
+                lambda: self._verbs.withdraw(kept, arrived=arrived, tombstone=tombstone), deadline
+            )
+        finally:
+            # Not before: until then it may be rung for, and what was noted would stay.
+            self._inbox.forget(claim.id)
+
+    def wait(self, claim: Claim, *, deadline: float) -> None:
+        """See the protocol."""
+        self._inbox.wait(claim, deadline=deadline)
+
+    def rouse(self, claim: Claim) -> None:
+        """See the protocol."""
+        self._inbox.ring([claim.id])
+
+    def inspect(self, name: str, *, deadline: float) -> Inspection:
+        """See the protocol."""
+        self._first_use.ready(deadline=deadline)
+        return self._look(self._verbs.inspect(name), deadline)
+
+    def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
+        """See the protocol."""
+        self._first_use.ready(deadline=deadline)
+        for one in self._look(self._verbs.survey(prefix), deadline):
+            yield one
+
+    def break_(
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
+        """See the protocol."""
+        self._first_use.ready(deadline=deadline)
+        party = None if owner is None else party_key(owner)
+        return self._transact(lambda: self._verbs.break_(name, token=token, party=party), deadline)
+
+    def diagnose(self, *, deadline: float) -> Sequence[Finding]:
+        """See the protocol."""
+        self._first_use.ready(deadline=deadline)
+        return ()
+
+    def disown(self, client: str, *, deadline: float) -> None:
+        """See the protocol; here what is held ends by its ttl in any case."""
+        del client, deadline
+
+    def close(self) -> None:
+        """See the protocol."""
+        self._inbox.stop()
+        self._wire.close()
+
+    def after_fork_in_child(self) -> None:
+        """Let the child begin with nothing of the parent's."""
+        self._wire.after_fork_in_child()
+        self._inbox.after_fork_in_child()
+
+    # -- where nobody else is ----------------------------------------------------------
+
+    def _take(self, claim: Claim, deadline: float) -> int | None:
+        """Take an empty door by one statement; None if it is not, or was swept."""
+        is_known = claim.name in self._known
+        ask = self._statements.take(claim) if is_known else self._statements.take_new(claim)
+        [rows] = self._wire.ask_all([ask], deadline=deadline)
+        if not is_known:
+            self._known.add(claim.name)
+        return rows[0][0] if rows else None
+
+    def _give_back(self, claim: Claim, deadline: float) -> bool:
+        """End a hold by one statement; false if others are there, or it is not held."""
+        [rows] = self._wire.ask_all([self._statements.release(claim)], deadline=deadline)
+        return bool(rows)
+
+    def _renew_all(self, grants: Sequence[Grant], deadline: float) -> Sequence[Renewal]:
+        """Renew them in one transaction."""
+        claims = [stored(grant.claim) for grant in grants]
+        return self._transact(lambda: self._verbs.renew(claims), deadline)
+
+    # -- through the door --------------------------------------------------------------
+
+    def _arrive(self, claim: Claim, arrived: int | None, deadline: float) -> Grant | Held:
+        bell = self._inbox.bell if claim.queues else ""
+        found: list[Arrived] = []
+
+        def steps() -> Steps[Decided[Grant | Held]]:
+            seen = yield from self._verbs.arrive(claim, bell=bell, arrived=arrived)
+            found[:] = [seen]
+            return Decided(seen.answer, seen.door.woken)
+
+        self._transact(steps, deadline)
+        return self._told(claim, found[0])
+
+    def _still_waiting(self, claim: Claim, arrived: int, deadline: float) -> Held | None:
+        """Return the answer to a claim whose turn has not come, None if it has to arrive."""
+        seen = self._wire.transact(
+            lambda: self._verbs.still_waiting(claim, arrived=arrived), deadline=deadline
+        )
+        if seen is None or isinstance(seen.answer, Grant):
+            return None
+        answer = self._told(claim, seen)
+        return None if isinstance(answer, Grant) else answer
+
+    def _told(self, claim: Claim, seen: Arrived) -> Grant | Held:
+        """Know where the claim stands now, and return its answer."""
+        answer, door = seen
+        place = door.find(claim.id)
+        if isinstance(answer, Grant) or answer.place is None or place is None:
+            self._inbox.forget(claim.id)
+            return answer
+        sight = sight_of(door.places, answer, now=door.now)
+        self._inbox.stands(claim, place.arrived, sight)
+        return Held(answer.holders, answer.place, RUNG, answer.closing)
+
+    def _transact(self, steps: Callable[[], Steps[Decided[T]]], deadline: float) -> T:
+        """Do the steps in one transaction, which rings those whom it has woken."""
+        channel, ours = self._inbox.channel, list[str]()
+        try:
+            return self._wire.transact(
+                lambda: self._ringing.after(steps, channel=channel, ours=ours), deadline=deadline
+            )
+        finally:
+            # Also where the answer is missing: a ring for nothing does no harm.
+            self._inbox.call(ours)
+
+    def _look(self, steps: Steps[T], deadline: float) -> T:
+        """Do steps that write nothing, without a transaction."""
+        answers: Any = None
+        while True:
+            try:
+                asked = steps.send(answers)
+            except StopIteration as end:
+                answer: T = end.value
+                return answer
+            asks = [one for one in asked if isinstance(one, Ask)]
+            answers = self._wire.ask_all(asks, deadline=deadline)
+
+
+def _checked(connections: int | str) -> int:
+    text = str(connections)
+    if not text.isdecimal() or not 1 <= int(text) <= 64:  # noqa: PLR2004 - said in the sentence
+        raise ConfigurationError(f"connections={connections!r}: 1 to 64 are accepted")
+    return int(text)

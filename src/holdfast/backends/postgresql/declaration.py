@@ -1,0 +1,14 @@
+"""The URLs of PostgreSQL, as libpq writes them."""
+
+from __future__ import annotations
+
+from holdfast.core.declaring import Declaration
+
+DECLARATION = Declaration(
+    backend="PostgresqlBackend",
+    schemes={
+        "postgresql": "postgresql://host:5432/database",
+        "postgres": "postgres://host:5432/database",
+    },
+    extra="postgresql",
+)

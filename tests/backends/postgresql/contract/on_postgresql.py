@@ -1,0 +1,46 @@
+"""The contract on PostgreSQL: a registration says by which URL, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from holdfast import AsyncBackend, Backend
+from holdfast.backends.postgresql._async.backend import AsyncPostgresqlBackend
+from holdfast.backends.postgresql._sync.backend import PostgresqlBackend
+from holdfast.runtime.clock import Clock
+from holdfast.testing import AsyncBackendContract, BackendContract
+
+
+class OnPostgresql:
+    """Opens backends on servers that all tests share, each in a namespace of its own."""
+
+    url: ClassVar[Callable[[], str]]
+    ttl = 0.3
+
+    def set_up(self) -> None:
+        url = type(self).url()
+        self.arguments: dict[str, Any] = {
+            "url": url,
+            "location": url,
+            "namespace": os.urandom(8).hex(),
+        }
+
+
+class AsyncContractOnPostgresql(OnPostgresql, AsyncBackendContract):
+    """Subclass it with `url`."""
+
+    capabilities = AsyncPostgresqlBackend.capabilities
+
+    def make_backend(self, clock: Clock) -> AsyncBackend:
+        return AsyncPostgresqlBackend(clock=clock, **self.arguments)
+
+
+class ContractOnPostgresql(OnPostgresql, BackendContract):
+    """Subclass it with `url`."""
+
+    capabilities = PostgresqlBackend.capabilities
+
+    def make_backend(self, clock: Clock) -> Backend:
+        return PostgresqlBackend(clock=clock, **self.arguments)
