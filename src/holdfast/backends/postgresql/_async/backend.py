@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast._async.backend import AsyncBackend
 from holdfast.backends.postgresql._async.first_use import AsyncFirstUse
 from holdfast.backends.postgresql._async.inbox import AsyncInbox
+from holdfast.backends.postgresql._async.tidying import AsyncTidying
 from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
 from holdfast.backends.postgresql.connection.aio import MOST, Wire
 from holdfast.backends.postgresql.dialect import Dialect
@@ -16,6 +17,7 @@ from holdfast.backends.postgresql.parties import party_key, stored
 from holdfast.backends.postgresql.ringing import Ringing
 from holdfast.backends.postgresql.schema import Tables
 from holdfast.backends.postgresql.statements import Statements
+from holdfast.backends.postgresql.taking_all import TakingAll
 from holdfast.backends.sql.steps import Ask
 from holdfast.backends.sql.verbs import Decided, Verbs
 from holdfast.core.naming import checked_namespace
@@ -79,6 +81,8 @@ class AsyncPostgresqlBackend(AsyncBackend):
         self._statements = Statements(tables, namespace=namespace)
         self._verbs = Verbs(Dialect(tables), namespace=namespace)
         self._inbox = AsyncInbox(self._wire, Looking(tables, namespace=namespace), clock)
+        self._tidying = AsyncTidying(self._wire, clock)
+        self._taking_all = TakingAll(tables, self._statements, namespace=namespace)
         self._ringing = Ringing(tables, namespace=namespace)
         self._known = KnownNames()
         forking.forget_in_child(self)
@@ -87,7 +91,7 @@ class AsyncPostgresqlBackend(AsyncBackend):
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
-        await self._first_use.ready(deadline=deadline)
+        await self._be_ready(deadline)
         kept = stored(claim)
         arrived = self._inbox.lines.arrival_of(claim)
         if arrived is not None and not self._inbox.was_called(claim.id):
@@ -101,20 +105,32 @@ class AsyncPostgresqlBackend(AsyncBackend):
         answer = await self._arrive(kept, arrived, deadline)
         return Grant(claim, answer.token, claim.ttl) if isinstance(answer, Grant) else answer
 
+    async def try_acquire_all(
+        self, claims: Sequence[Claim], *, deadline: float
+    ) -> Sequence[Grant] | None:
+        """See the protocol."""
+        await self._be_ready(deadline)
+        kept = [stored(one) for one in claims]
+        tokens = await self._wire.transact(lambda: self._taking_all.take(kept), deadline=deadline)
+        if tokens is None:
+            return None
+        pairs = zip(claims, tokens, strict=True)
+        return [Grant(claim, token, claim.ttl) for claim, token in pairs]
+
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
-        await self._first_use.ready(deadline=deadline)
+        await self._be_ready(deadline)
         return await self._renew_all(grants, deadline)
 
     async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
         """See the protocol."""
-        await self._first_use.ready(deadline=deadline)
+        await self._be_ready(deadline)
         claim = stored(grant.claim)
         return await self._transact(lambda: self._verbs.hand_over(claim), deadline)
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol."""
-        await self._first_use.ready(deadline=deadline)
+        await self._be_ready(deadline)
         claim = grant.claim
         if not tombstone and await self._give_back(claim, deadline):
             return True
@@ -124,7 +140,7 @@ class AsyncPostgresqlBackend(AsyncBackend):
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See the protocol."""
-        await self._first_use.ready(deadline=deadline)
+        await self._be_ready(deadline)
         kept, arrived = stored(claim), self._inbox.lines.arrival_of(claim)
         try:
             await self._transact(
@@ -144,12 +160,12 @@ class AsyncPostgresqlBackend(AsyncBackend):
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""
-        await self._first_use.ready(deadline=deadline)
+        await self._be_ready(deadline)
         return await self._look(self._verbs.inspect(name), deadline)
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
         """See the protocol."""
-        await self._first_use.ready(deadline=deadline)
+        await self._be_ready(deadline)
         for one in await self._look(self._verbs.survey(prefix), deadline):
             yield one
 
@@ -157,7 +173,7 @@ class AsyncPostgresqlBackend(AsyncBackend):
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
         """See the protocol."""
-        await self._first_use.ready(deadline=deadline)
+        await self._be_ready(deadline)
         party = None if owner is None else party_key(owner)
         return await self._transact(
             lambda: self._verbs.break_(name, token=token, party=party), deadline
@@ -165,7 +181,7 @@ class AsyncPostgresqlBackend(AsyncBackend):
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""
-        await self._first_use.ready(deadline=deadline)
+        await self._be_ready(deadline)
         return ()
 
     async def disown(self, client: str, *, deadline: float) -> None:
@@ -175,12 +191,18 @@ class AsyncPostgresqlBackend(AsyncBackend):
     async def aclose(self) -> None:
         """See the protocol."""
         await self._inbox.stop()
+        await self._tidying.stop()
         await self._wire.close()
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""
         self._wire.after_fork_in_child()
         self._inbox.after_fork_in_child()
+        self._tidying.after_fork_in_child()
+
+    async def _be_ready(self, deadline: float) -> None:
+        self._tidying.begin()
+        await self._first_use.ready(deadline=deadline)
 
     # -- where nobody else is ----------------------------------------------------------
 

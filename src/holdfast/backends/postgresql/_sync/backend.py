@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast._sync.backend import Backend
 from holdfast.backends.postgresql._sync.first_use import FirstUse
 from holdfast.backends.postgresql._sync.inbox import Inbox
+from holdfast.backends.postgresql._sync.tidying import Tidying
 from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
 from holdfast.backends.postgresql.connection.threads import MOST, Wire
 from holdfast.backends.postgresql.dialect import Dialect
@@ -18,6 +19,7 @@ from holdfast.backends.postgresql.parties import party_key, stored
 from holdfast.backends.postgresql.ringing import Ringing
 from holdfast.backends.postgresql.schema import Tables
 from holdfast.backends.postgresql.statements import Statements
+from holdfast.backends.postgresql.taking_all import TakingAll
 from holdfast.backends.sql.steps import Ask
 from holdfast.backends.sql.verbs import Decided, Verbs
 from holdfast.core.naming import checked_namespace
@@ -81,6 +83,8 @@ class PostgresqlBackend(Backend):
         self._statements = Statements(tables, namespace=namespace)
         self._verbs = Verbs(Dialect(tables), namespace=namespace)
         self._inbox = Inbox(self._wire, Looking(tables, namespace=namespace), clock)
+        self._tidying = Tidying(self._wire, clock)
+        self._taking_all = TakingAll(tables, self._statements, namespace=namespace)
         self._ringing = Ringing(tables, namespace=namespace)
         self._known = KnownNames()
         forking.forget_in_child(self)
@@ -89,7 +93,7 @@ class PostgresqlBackend(Backend):
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
-        self._first_use.ready(deadline=deadline)
+        self._be_ready(deadline)
         kept = stored(claim)
         arrived = self._inbox.lines.arrival_of(claim)
         if arrived is not None and not self._inbox.was_called(claim.id):
@@ -103,20 +107,32 @@ class PostgresqlBackend(Backend):
         answer = self._arrive(kept, arrived, deadline)
         return Grant(claim, answer.token, claim.ttl) if isinstance(answer, Grant) else answer
 
+    def try_acquire_all(
+        self, claims: Sequence[Claim], *, deadline: float
+    ) -> Sequence[Grant] | None:
+        """See the protocol."""
+        self._be_ready(deadline)
+        kept = [stored(one) for one in claims]
+        tokens = self._wire.transact(lambda: self._taking_all.take(kept), deadline=deadline)
+        if tokens is None:
+            return None
+        pairs = zip(claims, tokens, strict=True)
+        return [Grant(claim, token, claim.ttl) for claim, token in pairs]
+
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
-        self._first_use.ready(deadline=deadline)
+        self._be_ready(deadline)
         return self._renew_all(grants, deadline)
 
     def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
         """See the protocol."""
-        self._first_use.ready(deadline=deadline)
+        self._be_ready(deadline)
         claim = stored(grant.claim)
         return self._transact(lambda: self._verbs.hand_over(claim), deadline)
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol."""
-        self._first_use.ready(deadline=deadline)
+        self._be_ready(deadline)
         claim = grant.claim
         if not tombstone and self._give_back(claim, deadline):
             return True
@@ -124,7 +140,7 @@ class PostgresqlBackend(Backend):
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See the protocol."""
-        self._first_use.ready(deadline=deadline)
+        self._be_ready(deadline)
         kept, arrived = stored(claim), self._inbox.lines.arrival_of(claim)
         try:
             self._transact(
@@ -144,12 +160,12 @@ class PostgresqlBackend(Backend):
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""
-        self._first_use.ready(deadline=deadline)
+        self._be_ready(deadline)
         return self._look(self._verbs.inspect(name), deadline)
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         """See the protocol."""
-        self._first_use.ready(deadline=deadline)
+        self._be_ready(deadline)
         for one in self._look(self._verbs.survey(prefix), deadline):
             yield one
 
@@ -157,13 +173,13 @@ class PostgresqlBackend(Backend):
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
         """See the protocol."""
-        self._first_use.ready(deadline=deadline)
+        self._be_ready(deadline)
         party = None if owner is None else party_key(owner)
         return self._transact(lambda: self._verbs.break_(name, token=token, party=party), deadline)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""
-        self._first_use.ready(deadline=deadline)
+        self._be_ready(deadline)
         return ()
 
     def disown(self, client: str, *, deadline: float) -> None:
@@ -173,12 +189,18 @@ class PostgresqlBackend(Backend):
     def close(self) -> None:
         """See the protocol."""
         self._inbox.stop()
+        self._tidying.stop()
         self._wire.close()
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""
         self._wire.after_fork_in_child()
         self._inbox.after_fork_in_child()
+        self._tidying.after_fork_in_child()
+
+    def _be_ready(self, deadline: float) -> None:
+        self._tidying.begin()
+        self._first_use.ready(deadline=deadline)
 
     # -- where nobody else is ----------------------------------------------------------
 

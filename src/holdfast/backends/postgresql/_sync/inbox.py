@@ -56,7 +56,7 @@ UNHEARD_BEHIND = 1.0
 REQUEST = 2.0
 """How long one look may take."""
 
-OPENING = 5.0
+OPENING = 3.0
 """How long it may take to begin to listen, and to prove that something is heard."""
 
 TRY_AGAIN = 60.0
