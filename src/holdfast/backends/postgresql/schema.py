@@ -47,6 +47,19 @@ DOOR = {
 PLACE = {"key": "bytea", "arrived": "bigint", **CLAIM}
 _MAY_BE_NULL = "party"
 
+_STORAGE = {
+    # Half of each page stays free, so that a changed row finds room beside itself.
+    "fillfactor": "50",
+    # A large table of names is cleaned after thousands of changes and not after a fifth of it,
+    # and at once: it is small beside the others of the database.
+    "autovacuum_vacuum_threshold": "1000",
+    "autovacuum_vacuum_scale_factor": "0.02",
+    "autovacuum_vacuum_cost_delay": "0",
+    # To give the empty end of a table back, cleaning would lock it against everybody.
+    "vacuum_truncate": "off",
+}
+STORAGE = ", ".join(f"{name} = {value}" for name, value in _STORAGE.items())
+
 
 @dataclass(frozen=True, slots=True)
 class Tables:
@@ -70,43 +83,70 @@ class Tables:
     @property
     def door(self) -> str:
         """The table of the names, as a statement says it."""
-        return f'"{self.schema}"."{self.table}_door"'
+        return f'"{self.schema}"."{self.names[0]}"'
 
     @property
     def place(self) -> str:
         """The table of all others, as a statement says it."""
-        return f'"{self.schema}"."{self.table}_place"'
+        return f'"{self.schema}"."{self.names[1]}"'
 
-    # -- making them -------------------------------------------------------------------
+    @property
+    def names(self) -> tuple[str, str]:
+        """What the catalogue calls the two."""
+        return f"{self.table}_door", f"{self.table}_place"
 
-    def definition(self) -> list[str]:
-        """Return the statements that make what is not there."""
-        half, by_arrival = "WITH (fillfactor = 50)", "PRIMARY KEY (key, arrived)"
+    # -- making and dropping them ------------------------------------------------------
+
+    def definition(self, *, with_schema: bool | None = None) -> list[str]:
+        """Return the statements that make what is not there.
+
+        With the schema too, unless it is known to be there or is the one that every database
+        has: whoever may not make schemas is refused even one that is there.
+        """
+        if with_schema is None:
+            with_schema = self.schema != "public"
+        by_name, by_arrival = "PRIMARY KEY (key)", "PRIMARY KEY (key, arrived)"
+        how = f"WITH ({STORAGE})"
         inside, not_waiting = f'"{self.table}_place_inside"', "WHERE standing <> 3"
         return [
-            # Half of each page stays free, so that a changed row finds room beside itself.
-            f"CREATE TABLE IF NOT EXISTS {self.door} ({_columns(DOOR)}, PRIMARY KEY (key)) {half}",
-            f"CREATE TABLE IF NOT EXISTS {self.place} ({_columns(PLACE)}, {by_arrival}) {half}",
+            *([f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"'] if with_schema else []),
+            f"CREATE TABLE IF NOT EXISTS {self.door} ({_columns(DOOR)}, {by_name}) {how}",
+            f"CREATE TABLE IF NOT EXISTS {self.place} ({_columns(PLACE)}, {by_arrival}) {how}",
             # Of a line of thousands a verb reads those who do not wait, and the front.
             f"CREATE INDEX IF NOT EXISTS {inside} ON {self.place} (key, arrived) {not_waiting}",
             f"COMMENT ON TABLE {self.door} IS 'Holdfast, format {FORMAT}'",
             f"COMMENT ON TABLE {self.place} IS 'Holdfast, format {FORMAT}'",
         ]
 
-    def make(self) -> list[Request]:
+    def removal(self) -> list[str]:
+        """Return the statements that drop the tables; the schema may be others' too, and stays."""
+        return [f"DROP TABLE IF EXISTS {self.door}, {self.place}"]
+
+    def make(self, *, with_schema: bool | None = None) -> list[Request]:
         """Return what makes the tables, in one transaction and one at a time.
 
         Two that make the same table at once get an error of the catalogue's, in spite of IF
         NOT EXISTS.
         """
+        return self._in_turn(self.definition(with_schema=with_schema))
+
+    def drop(self) -> list[Request]:
+        """Return what drops the tables, in one transaction and one at a time."""
+        return self._in_turn(self.removal())
+
+    def _in_turn(self, statements: list[str]) -> list[Request]:
         turn = Request("SELECT pg_advisory_xact_lock(hashtext($1))", (f"holdfast {self.door}",))
-        return [turn, *map(Request, self.definition())]
+        return [turn, *map(Request, statements)]
 
     # -- knowing them ------------------------------------------------------------------
 
     def look(self) -> Request:
         """Return what asks for the columns of both, and what is remarked on them."""
         return Request(LOOK, (self.door, self.place))
+
+    def look_for_schema(self) -> Request:
+        """Return what asks for one row if the schema is there."""
+        return Request("SELECT 1 FROM pg_namespace WHERE nspname = $1", (self.schema,))
 
     def are_there(self, rows: Rows) -> bool:
         """Return whether the tables are there; raise if they are not ours, or too new."""

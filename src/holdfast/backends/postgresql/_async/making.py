@@ -1,0 +1,50 @@
+"""Making the tables where they are missing, and dropping them where that is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from holdfast.backends.postgresql.connection.aio import Wire
+    from holdfast.backends.postgresql.schema import Tables
+
+
+async def made(wire: Wire, tables: Tables, *, deadline: float) -> bool:
+    """Make the tables, and return whether they were missing.
+
+    Raises ConfigurationError if what is there is not ours, or if this user may not make them.
+    Whoever finds them there needs no right to make any.
+    """
+    if await are_there(wire, tables, deadline=deadline):
+        return False
+    [schema] = await wire.ask_all([tables.look_for_schema()], deadline=deadline)
+    try:
+        await wire.ask_all(tables.make(with_schema=not schema), deadline=deadline)
+    except ConfigurationError:
+        # Another user may have made them since we looked: then they are not ours to remark on,
+        # and that is no reason to fail.
+        if not await are_there(wire, tables, deadline=deadline):
+            raise
+        return False
+    return True
+
+
+async def dropped(wire: Wire, tables: Tables, *, deadline: float) -> bool:
+    """Drop the tables, with all that is locked in them; return whether they were there.
+
+    Raises ConfigurationError if a table of that name is not ours: it is left alone.
+    """
+    [rows] = await wire.ask_all([tables.look()], deadline=deadline)
+    tables.are_there(rows)  # raises for another's
+    if not rows:
+        return False
+    await wire.ask_all(tables.drop(), deadline=deadline)
+    return True
+
+
+async def are_there(wire: Wire, tables: Tables, *, deadline: float) -> bool:
+    """Return whether the tables are there; raise if they are not ours, or too new."""
+    [rows] = await wire.ask_all([tables.look()], deadline=deadline)
+    return tables.are_there(rows)

@@ -1,0 +1,144 @@
+"""The tables are made where they are missing, by who may, and dropped only if they are ours."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from holdfast import ConfigurationError
+from holdfast.backends.postgresql._async import making as aio
+from holdfast.backends.postgresql._sync import making as threads
+from holdfast.backends.postgresql.schema import Tables
+
+
+def by(verb: str) -> Callable[..., Any]:
+    def call(wire: Any, tables: Tables) -> Any:
+        kind = threads if wire.flavour.name == "sync" else aio
+        deadline = wire.flavour.clock.now() + 20
+        return wire.flavour.call(getattr(kind, verb), wire.inner, tables, deadline=deadline)
+
+    return call
+
+
+made, dropped, are_there = map(by, ("made", "dropped", "are_there"))
+
+
+@pytest.fixture
+def elsewhere(server) -> Iterator[Tables]:
+    """Give tables in a schema that is not there yet."""
+    found = Tables(schema=f"s{os.urandom(4).hex()}")
+    yield found
+    server.run(f"DROP SCHEMA IF EXISTS {found.schema} CASCADE")
+
+
+@pytest.fixture
+def user(server) -> Iterator[str]:
+    """A user who may make nothing."""
+    name = f"user_{os.urandom(4).hex()}"
+    server.run(f"CREATE ROLE {name} LOGIN")
+    yield name
+    server.run(f"DROP OWNED BY {name}")
+    server.run(f"DROP ROLE {name}")
+
+
+def test_schema_and_tables_are_made_once(wire, elsewhere) -> None:
+    assert made(wire, elsewhere)
+    assert not made(wire, elsewhere)
+    assert are_there(wire, elsewhere)
+
+
+def test_many_may_make_them_at_once(wire, elsewhere) -> None:
+    tasks = [wire.flavour.start(made, wire, elsewhere) for _ in range(6)]
+
+    assert sum(one.result() for one in tasks) >= 1
+    assert are_there(wire, elsewhere)
+
+
+def test_what_half_of_is_there_is_completed(wire, server, elsewhere) -> None:
+    made(wire, elsewhere)
+    server.run(f"DROP TABLE {elsewhere.place}")
+
+    assert made(wire, elsewhere)
+    assert are_there(wire, elsewhere)
+
+
+def test_who_may_not_make_schemas_makes_tables_in_one_that_is_there(
+    wire_to, server, user, elsewhere
+) -> None:
+    server.run(f"CREATE SCHEMA {elsewhere.schema}")
+    server.run(f"GRANT USAGE, CREATE ON SCHEMA {elsewhere.schema} TO {user}")
+
+    assert made(wire_to(server.url(user=user)), elsewhere)
+
+
+def test_who_finds_them_there_needs_no_right_to_make_any(
+    wire, wire_to, server, user, elsewhere
+) -> None:
+    made(wire, elsewhere)
+    server.run(f"GRANT USAGE ON SCHEMA {elsewhere.schema} TO {user}")
+
+    assert not made(wire_to(server.url(user=user)), elsewhere)
+
+
+@pytest.mark.parametrize("schema_is_there", [True, False])
+def test_who_may_not_make_them_is_told(wire_to, server, user, elsewhere, schema_is_there) -> None:
+    if schema_is_there:
+        server.run(f"CREATE SCHEMA {elsewhere.schema}")
+        server.run(f"GRANT USAGE ON SCHEMA {elsewhere.schema} TO {user}")
+
+    with pytest.raises(ConfigurationError, match="CREATE on their schema to make them"):
+        made(wire_to(server.url(user=user)), elsewhere)
+
+
+def test_another_user_who_was_faster_is_no_failure(
+    wire_to, server, user, elsewhere, monkeypatch
+) -> None:
+    """Made after we looked: then they are another's, and may not be remarked on by us."""
+    server.run(f"CREATE SCHEMA {elsewhere.schema}")
+    server.run(f"GRANT USAGE, CREATE ON SCHEMA {elsewhere.schema} TO {user}")
+    honest = Tables.look_for_schema
+
+    def while_another_makes_them(tables: Tables) -> Any:
+        with server.connect() as other:
+            for statement in tables.definition():
+                other.execute(statement)
+        return honest(tables)
+
+    monkeypatch.setattr(Tables, "look_for_schema", while_another_makes_them)
+
+    assert not made(wire_to(server.url(user=user)), elsewhere)
+
+
+def test_they_are_dropped_once(wire, server, elsewhere) -> None:
+    made(wire, elsewhere)
+
+    assert dropped(wire, elsewhere)
+    assert not dropped(wire, elsewhere)
+    assert not are_there(wire, elsewhere)
+    assert server.run("SELECT 1 FROM pg_namespace WHERE nspname = %s", elsewhere.schema)
+
+
+def test_a_table_of_somebody_else_is_not_dropped(wire, server, elsewhere) -> None:
+    server.run(f"CREATE SCHEMA {elsewhere.schema}")
+    server.run(f"CREATE TABLE {elsewhere.place} (theirs int)")
+
+    with pytest.raises(ConfigurationError, match="is not Holdfast's place table"):
+        dropped(wire, elsewhere)
+
+    assert server.run(f"SELECT count(*) FROM {elsewhere.place}") == [(0,)]
+
+
+def test_the_tables_are_kept_for_rows_that_change_all_the_time(wire, server, elsewhere) -> None:
+    made(wire, elsewhere)
+
+    for name in elsewhere.names:
+        [[options]] = server.run(
+            "SELECT reloptions FROM pg_class WHERE relname = %s AND "
+            "relnamespace = %s::regnamespace",
+            name,
+            elsewhere.schema,
+        )
+        assert {"fillfactor=50", "vacuum_truncate=off"} <= set(options)
