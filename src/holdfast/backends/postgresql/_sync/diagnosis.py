@@ -1,0 +1,112 @@
+# Generated from src/holdfast/backends/postgresql/_async/diagnosis.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""Asks a server about itself; what the answers mean is decided in `findings`."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from holdfast.backends.postgresql import questions
+from holdfast.backends.postgresql.exchange import Request
+from holdfast.backends.postgresql.findings import NEEDED, Facts, Rights, Snapshot, findings
+from holdfast.backends.postgresql.standbys import Standby
+from holdfast.backends.postgresql.subscription.proving import NoPush
+from holdfast.errors import BackendUnavailable, ConfigurationError
+
+if TYPE_CHECKING:
+    from holdfast.backends.postgresql.connection.threads import Wire
+    from holdfast.backends.postgresql.schema import Tables
+    from holdfast.model import Finding
+
+
+def diagnosed(wire: Wire, tables: Tables, *, push: bool | None, deadline: float) -> list[Finding]:
+    """Return what the server can promise; `push` is whether notifications reach this client.
+
+    Where that is unknown, and a pooler stands between, it is tried.
+    """
+    settings, standbys, connections, oldest = wire.ask_all(
+        [
+            Request(questions.SETTINGS),
+            Request(questions.STANDBYS),
+            Request(questions.CONNECTIONS),
+            Request(questions.OLDEST_SNAPSHOT),
+        ],
+        deadline=deadline,
+    )
+    greeting = wire.greeting
+    if greeting is None:  # pragma: no cover - a wire that was answered has been greeted
+        raise BackendUnavailable(f"{wire.where}: it was not greeted")
+    if push is None and greeting.is_pooled:
+        push = _push(wire, deadline)
+    return findings(
+        Facts(
+            where=wire.where,
+            version=greeting.version,
+            settings=dict(settings),
+            is_pooled=greeting.is_pooled,
+            push=push,
+            is_standby=greeting.is_standby,
+            standbys=[Standby(*row) for row in standbys],
+            ahead=_ahead(wire, deadline),
+            rights=_rights(wire, tables, deadline),
+            snapshot=Snapshot(*oldest[0]) if oldest else None,
+            connections=connections[0][0],
+        )
+    )
+
+
+def _push(wire: Wire, deadline: float) -> bool:
+    """Return whether notifications reach us, by trying it on a channel that nobody else has.
+
+    A pooler keeps what it was told to listen to, for good; nobody will ever ring there.
+    """
+    try:
+        subscription = wire.subscribe(
+            f"holdfast_doctor_{os.urandom(8).hex()}", lambda _: None, deadline=deadline
+        )
+    except NoPush:
+        return False
+    subscription.close()
+    return True
+
+
+def _ahead(wire: Wire, deadline: float) -> float:
+    """Return by how much the server's clock is outside of the time that asking it took."""
+    before = time.time()
+    [[theirs]] = wire.ask(questions.TIME, deadline=deadline)
+    after = time.time()
+    return float(min(0.0, theirs - before) + max(0.0, theirs - after))
+
+
+def _rights(wire: Wire, tables: Tables, deadline: float) -> Rights:
+    [[row], *found] = wire.ask_all(
+        [
+            Request(questions.RIGHTS, (tables.schema,)),
+            *(Request(questions.TABLE_RIGHTS, (tables.schema, one)) for one in tables.names),
+        ],
+        deadline=deadline,
+    )
+    user, is_there, may_use, may_make = row
+    strange = None
+    if may_use:
+        [rows] = wire.ask_all([tables.look()], deadline=deadline)
+        try:
+            tables.are_there(rows)
+        except ConfigurationError as error:
+            strange = str(error)
+    return Rights(
+        user=user,
+        schema=tables.schema,
+        tables=(tables.door, tables.place),
+        schema_is_there=is_there,
+        may_use=may_use,
+        may_make=may_make,
+        missing={
+            name: [right for right, is_given in zip(NEEDED, given, strict=True) if not is_given]
+            for name, one in zip((tables.door, tables.place), found, strict=True)
+            for given in one
+        },
+        strange=strange,
+    )

@@ -1,0 +1,50 @@
+"""The doctor on a wire. Most settings are a user's or a database's: one server is enough."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from holdfast import Finding
+from holdfast.backends.postgresql._async import diagnosis as aio
+from holdfast.backends.postgresql._sync import diagnosis as threads
+
+
+@pytest.fixture
+def diagnosed(wire_to, server, tables) -> Callable[..., list[Finding]]:
+    """Return all that the doctor finds, by the way that the URL names."""
+
+    def found(url: str = "", **options: Any) -> list[Finding]:
+        wire = wire_to(url or server.url())
+        flavour = wire.flavour
+        kind = threads if flavour.name == "sync" else aio
+        asked = {"push": None, **options}
+        deadline = flavour.clock.now() + 20
+        which = asked.pop("tables", tables)
+        return list(flavour.call(kind.diagnosed, wire.inner, which, deadline=deadline, **asked))
+
+    return found
+
+
+@pytest.fixture
+def finding(diagnosed) -> Callable[..., Finding]:
+    """Return the doctor's one finding on a subject."""
+
+    def found(subject: str, url: str = "", **options: Any) -> Finding:
+        [one] = [one for one in diagnosed(url, **options) if one.subject == subject]
+        return one
+
+    return found
+
+
+@pytest.fixture
+def user(server) -> Iterator[str]:
+    """A user who is nobody special, and whose settings may be spoiled."""
+    name = f"user_{os.urandom(4).hex()}"
+    server.run(f"CREATE ROLE {name} LOGIN")
+    yield name
+    server.run(f"DROP OWNED BY {name}")
+    server.run(f"DROP ROLE {name}")

@@ -1,0 +1,235 @@
+"""Each finding of the doctor, provoked on a real server."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from servers.pgbouncer import PgBouncer
+from servers.postgresql import PostgresqlServer, shared_server
+
+from holdfast.backends.postgresql._async import diagnosis as aio
+from holdfast.backends.postgresql._sync import diagnosis as threads
+from holdfast.backends.postgresql.findings import OLD_TRANSACTIONS, Facts, Rights, findings
+
+
+def test_a_server_that_is_well(diagnosed, server, user, tables) -> None:
+    server.run(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables.door}, {tables.place} TO {user}")
+    server.run(f"ALTER ROLE {user} SET idle_in_transaction_session_timeout = '10min'")
+    server.run(f"ALTER ROLE {user} SET tcp_keepalives_idle = 60")
+    server.run(f"ALTER ROLE {user} SET tcp_keepalives_interval = 10")
+
+    found = diagnosed(server.url(user=user))
+
+    assert {one.subject: one.level for one in found} == {
+        "server": "ok",
+        "pooler": "ok",
+        "durability": "ok",
+        "replication": "ok",
+        "clock": "ok",
+        "permissions": "ok",
+        "isolation": "ok",
+        "old snapshot": "ok",
+        "forgotten transactions": "ok",
+        "keepalives": "ok",
+        "connections": "ok",
+    }
+    assert "is PostgreSQL 1" in found[0].message
+
+
+# -- settings of a user --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("synchronous_commit = off", ("durability", "warning", "forgets the leases and tokens")),
+        ("default_transaction_isolation = serializable", ("isolation", "warning", "serializable")),
+        (
+            "default_transaction_isolation = 'repeatable read'",
+            ("isolation", "warning", "is repeatable read"),
+        ),
+        ("default_transaction_read_only = on", ("read only", "error", "nothing can be locked")),
+        (
+            "idle_in_transaction_session_timeout = 0",
+            ("forgotten transactions", "note", "is never ended"),
+        ),
+        ("idle_session_timeout = '60s'", ("idle sessions", "warning", "is 60 s")),
+        ("tcp_keepalives_idle = 7200", ("keepalives", "note", "notices only after 7")),
+    ],
+)
+def test_a_setting_that_takes_something_away(finding, server, user, setting, expected) -> None:
+    server.run(f"ALTER ROLE {user} SET {setting}")
+    subject, level, words = expected
+
+    found = finding(subject, server.url(user=user))
+
+    assert found.level == level
+    assert words in found.message
+    assert found.remedy
+
+
+# -- what an operator does to the whole server ---------------------------------------------
+
+
+def test_a_server_that_writes_nothing_to_its_disk(finding, tables) -> None:
+    with PostgresqlServer(settings={"fsync": "off"}) as server:
+        found = finding("durability", server.url())
+
+    assert found.level == "error"
+    assert "fsync is off" in found.message
+
+
+def test_a_database_that_cannot_hold_every_letter(finding, server) -> None:
+    server.run("CREATE DATABASE narrow ENCODING 'LATIN1' TEMPLATE template0")
+    try:
+        found = finding("encoding", server.url("narrow"))
+    finally:
+        server.run("DROP DATABASE narrow WITH (FORCE)")
+
+    assert found.level == "warning"
+    assert "LATIN1" in found.message
+
+
+def test_hardly_a_connection_is_left(finding, server) -> None:
+    [[most]] = server.run("SELECT current_setting('max_connections')::int")
+    [[taken]] = server.run("SELECT sum(numbackends)::int FROM pg_stat_database")
+    with ExitStack() as stack:
+        for _ in range(most - taken - 6):
+            stack.enter_context(server.connect())
+        found = finding("connections")
+
+    assert found.level == "warning"
+    assert f"of {most} connections are left" in found.message
+
+
+@pytest.mark.parametrize(("shift", "words"), [(-60.0, "60 s ahead"), (60.0, "60 s behind")])
+def test_a_clock_that_differs_from_ours(finding, monkeypatch, shift, words) -> None:
+    """Ours is the one that is moved: it is the same to both."""
+    moved = SimpleNamespace(time=lambda: time.time() + shift)
+    for one in (aio, threads):
+        monkeypatch.setattr(one, "time", moved)
+
+    found = finding("clock")
+
+    assert found.level == "warning"
+    assert words in found.message
+
+
+# -- old snapshots -------------------------------------------------------------------------
+
+TRANSACTIONS = f"""
+DO $$ BEGIN
+    FOR i IN 1..{OLD_TRANSACTIONS} LOOP PERFORM txid_current(); COMMIT; END LOOP;
+END $$
+"""
+
+
+def many_transactions(server: PostgresqlServer) -> None:
+    with server.connect(options="-c synchronous_commit=off") as connection:
+        connection.execute(TRANSACTIONS)
+
+
+def test_a_transaction_that_looks_at_what_was_long_ago(finding, server, user) -> None:
+    """Everybody may see that it is there, whoever keeps it."""
+    with server.connect(application_name="pg_dump") as other:
+        pid = other.info.backend_pid
+        other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        other.execute("SELECT 1")
+        young = finding("old snapshot")
+        many_transactions(server)
+
+        old = finding("old snapshot")
+        to_anybody = finding("old snapshot", server.url(user=user))
+
+    assert young.level == "ok"
+    assert old.level == to_anybody.level == "warning"
+    assert "pg_dump looks at the database as it was" in old.message
+    assert f"session {pid} of postgres" in to_anybody.message
+
+
+def test_a_transaction_that_wrote_and_was_forgotten(finding, server) -> None:
+    with server.connect() as other:
+        other.execute("BEGIN")
+        other.execute("SELECT txid_current()")
+        many_transactions(server)
+
+        assert finding("old snapshot").level == "warning"
+
+
+def test_one_in_another_database_does_no_harm(finding, server) -> None:
+    with server.connect("template1") as other:
+        other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        other.execute("SELECT 1")
+        many_transactions(server)
+
+        assert finding("old snapshot").level == "ok"
+
+
+def test_a_replication_slot_that_nobody_reads() -> None:
+    """It may be forgotten as well. None is that old here; the words are those of one."""
+    facts = replace(WELL, snapshot=aio.Snapshot("replication slot old", 3_000_000, None))
+
+    [found] = [one for one in findings(facts) if one.subject == "old snapshot"]
+
+    assert found.level == "warning"
+    assert "replication slot old looks" in found.message
+
+
+# -- poolers -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pooler():
+    with PgBouncer(shared_server(), size=3) as one:
+        yield one
+
+
+def test_a_pooler_in_transaction_mode(diagnosed, pooler) -> None:
+    found = {one.subject: one for one in diagnosed(pooler.url())}
+
+    assert found["pooler"].level == "warning"
+    assert "no statement can be prepared" in found["pooler"].message
+    assert "connections" not in found
+
+
+def test_what_a_client_has_learned_of_its_pooler_is_not_tried_again(finding, pooler) -> None:
+    assert finding("pooler", pooler.url(), push=False).level == "warning"
+    assert finding("pooler", pooler.url(), push=True).level == "ok"
+
+
+def test_a_pooler_in_session_mode(finding) -> None:
+    with PgBouncer(shared_server(), mode="session") as pooler:
+        found = finding("pooler", pooler.url())
+
+    assert found.level == "ok"
+    assert "session mode" in found.message
+
+
+# -- version -------------------------------------------------------------------------------
+
+WELL = Facts(
+    where="postgresql://there",
+    version=110022,
+    settings={"max_connections": "100"},
+    is_pooled=False,
+    push=None,
+    is_standby=False,
+    standbys=[],
+    ahead=0.0,
+    rights=Rights("me", "public", ("a", "b"), True, True, True, {"a": [], "b": []}),
+    snapshot=None,
+    connections=1,
+)
+
+
+def test_a_server_that_is_too_old() -> None:
+    """None is at hand that old; the words are those of one."""
+    [found] = [one for one in findings(WELL) if one.subject == "server"]
+
+    assert found.level == "error"
+    assert "PostgreSQL 11.22" in found.message
+    assert "12 or newer" in found.remedy
