@@ -244,6 +244,15 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Schema:
+    """The tables that a store keeps locks in, and the statements that make and drop them."""
+
+    tables: tuple[str, ...]
+    made_by: tuple[str, ...]
+    dropped_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened to a lease; `owner` is this process's owner, for people."""
 

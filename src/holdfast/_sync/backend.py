@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Holder,
         Inspection,
         Renewal,
+        Schema,
     )
 
 
@@ -136,6 +137,20 @@ class Backend(Protocol):
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """Tell what this deployment can promise, read from the store's own settings."""
         ...
+
+    def schema(self) -> Schema | None:
+        """Say which tables the store needs; None where it needs nothing made. Asks nobody."""
+        return None
+
+    def make_schema(self, *, deadline: float) -> bool:
+        """Make the tables, and return whether any was missing."""
+        del deadline
+        raise ConfigurationError("this backend has no tables to make")
+
+    def drop_schema(self, *, deadline: float) -> bool:
+        """Drop the tables with all that is locked, and return whether there was any."""
+        del deadline
+        raise ConfigurationError("this backend has no tables to drop")
 
     def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
         """Know the client: the ttl of its leases, and how to let it renew them at once.

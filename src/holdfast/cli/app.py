@@ -22,7 +22,8 @@ Examples:
 
 \b
 Exit codes, the same for every command:
-   1  the answer is no: unknown name, nothing to break, unhappy doctor or demo
+   1  the answer is no: unknown name, nothing to break or drop, unhappy
+      doctor or demo
    2  wrong usage
   69  the store is not available
   70  unknown: a request was sent and not answered
@@ -37,6 +38,7 @@ COMMANDS = {
     "show": "holdfast.cli.show:show",
     "break": "holdfast.cli.break_:break_",
     "doctor": "holdfast.cli.doctor:doctor",
+    "init": "holdfast.cli.init:init",
     "demo": "holdfast.cli.demo.command:demo",
 }
 

@@ -8,12 +8,14 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from holdfast import ConfigurationError, LockError, Locks, TokenQuality
+from holdfast import ConfigurationError, LockError, Locks, TokenQuality, urls
 from holdfast.model import printable
-from holdfast.urls import missing_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from holdfast._sync.backend import Backend
+    from holdfast.runtime.clock import Clock
 
 
 @contextmanager
@@ -29,11 +31,8 @@ def opened(
 
     A store that must exist is not made where a URL names none.
     """
-    if url and ":" not in url:
-        raise ConfigurationError(
-            "the URL has no scheme: write redis://HOST, sqlite:///PATH/locks.db or the like"
-        )
-    if url and must_exist and (missing := missing_file(url)) is not None:
+    _refuse_without_scheme(url)
+    if url and must_exist and (missing := urls.missing_file(url)) is not None:
         raise ConfigurationError(
             f"there is no file {missing}, so nothing was ever locked there; correct the path"
         )
@@ -45,6 +44,26 @@ def opened(
                 "leave --url out for the embedded file, or name a server"
             )
         yield locks
+
+
+@contextmanager
+def opened_backend(url: str | None, *, namespace: str, clock: Clock) -> Iterator[Backend]:
+    """Give the store itself, for what is no client's matter, and close it afterwards."""
+    _refuse_without_scheme(url)
+    backend: Backend = urls.open_backend(
+        url or None, flavour="_sync", namespace=namespace, clock=clock, options={}
+    )
+    try:
+        yield backend
+    finally:
+        backend.close()
+
+
+def _refuse_without_scheme(url: str | None) -> None:
+    if url and ":" not in url:
+        raise ConfigurationError(
+            "the URL has no scheme: write redis://HOST, sqlite:///PATH/locks.db or the like"
+        )
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.backends.postgresql.exchange import Request
 from holdfast.errors import ConfigurationError
+from holdfast.model import Schema
 
 if TYPE_CHECKING:
     from holdfast.backends.postgresql.values import Rows
@@ -121,6 +122,10 @@ class Tables:
     def removal(self) -> list[str]:
         """Return the statements that drop the tables; the schema may be others' too, and stays."""
         return [f"DROP TABLE IF EXISTS {self.door}, {self.place}"]
+
+    def as_schema(self) -> Schema:
+        """Return both for people: what `holdfast init` makes, prints and drops."""
+        return Schema((self.door, self.place), tuple(self.definition()), tuple(self.removal()))
 
     def make(self, *, with_schema: bool | None = None) -> list[Request]:
         """Return what makes the tables, in one transaction and one at a time.

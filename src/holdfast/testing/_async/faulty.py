@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from holdfast._async.backend import AsyncBackend
-    from holdfast.model import Claim, Finding, Held, Holder, Inspection, Renewal
+    from holdfast.model import Claim, Finding, Held, Holder, Inspection, Renewal, Schema
 
 
 class AsyncFaultyBackend:
@@ -199,6 +199,18 @@ class AsyncFaultyBackend:
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""
         return await self.inner.diagnose(deadline=deadline)
+
+    def schema(self) -> Schema | None:
+        """See the protocol."""
+        return self.inner.schema()
+
+    async def make_schema(self, *, deadline: float) -> bool:
+        """See the protocol."""
+        return await self.inner.make_schema(deadline=deadline)
+
+    async def drop_schema(self, *, deadline: float) -> bool:
+        """See the protocol."""
+        return await self.inner.drop_schema(deadline=deadline)
 
     def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
         """See the protocol."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from holdfast._sync.backend import Backend
-    from holdfast.model import Claim, Finding, Held, Holder, Inspection, Renewal
+    from holdfast.model import Claim, Finding, Held, Holder, Inspection, Renewal, Schema
 
 
 class FaultyBackend:
@@ -199,6 +199,18 @@ class FaultyBackend:
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""
         return self.inner.diagnose(deadline=deadline)
+
+    def schema(self) -> Schema | None:
+        """See the protocol."""
+        return self.inner.schema()
+
+    def make_schema(self, *, deadline: float) -> bool:
+        """See the protocol."""
+        return self.inner.make_schema(deadline=deadline)
+
+    def drop_schema(self, *, deadline: float) -> bool:
+        """See the protocol."""
+        return self.inner.drop_schema(deadline=deadline)
 
     def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
         """See the protocol."""

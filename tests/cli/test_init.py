@@ -1,0 +1,186 @@
+"""`init`: the tables of a store that needs some, made, printed and dropped."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from servers.postgresql import PostgresqlServer, shared_server
+
+from holdfast import urls
+from holdfast._sync.backend import Backend
+from holdfast.backends.postgresql._sync.making import dropped, made
+from holdfast.backends.postgresql.addresses import address_of_url
+from holdfast.backends.postgresql.connection.threads import Wire
+from holdfast.backends.postgresql.schema import Tables
+from holdfast.cli.app import app
+from holdfast.model import Schema
+
+
+class Store(Backend):
+    """What `init` needs of a store with tables."""
+
+    location = "postgresql://here/postgres"
+
+    def __init__(self, url: str, tables: Tables, **options: Any) -> None:
+        address = address_of_url(url, where=self.location, options={})
+        self._wire = Wire(address, clock=options["clock"])
+        self._tables = tables
+
+    def schema(self) -> Schema:
+        return self._tables.as_schema()
+
+    def make_schema(self, *, deadline: float) -> bool:
+        return made(self._wire, self._tables, deadline=deadline)
+
+    def drop_schema(self, *, deadline: float) -> bool:
+        return dropped(self._wire, self._tables, deadline=deadline)
+
+    def close(self) -> None:
+        self._wire.close()
+
+
+@pytest.fixture
+def tables() -> Iterator[Tables]:
+    """Give tables in a schema that is not there yet."""
+    found = Tables(schema=f"s{os.urandom(4).hex()}")
+    yield found
+    shared_server().run(f"DROP SCHEMA IF EXISTS {found.schema} CASCADE")
+
+
+@pytest.fixture
+def server() -> PostgresqlServer:
+    return shared_server()
+
+
+@pytest.fixture
+def init(server, tables, monkeypatch):
+    """Run the command on a real server."""
+
+    def opened(url: str, **options: Any) -> Store:
+        return Store(url, tables, **options)
+
+    def run(*arguments: str, user: str = "postgres") -> Result:
+        monkeypatch.setattr(urls, "open_backend", opened)
+        return CliRunner().invoke(app, ["init", server.url(user=user), *arguments])
+
+    return run
+
+
+def number_of_tables(server: PostgresqlServer, tables: Tables) -> int:
+    found = server.run("SELECT count(*) FROM pg_tables WHERE schemaname = %s", tables.schema)
+    return int(found[0][0])
+
+
+def test_the_tables_are_made_and_the_second_time_there_is_nothing_to_do(
+    init, server, tables
+) -> None:
+    first, second = init(), init()
+
+    assert first.exit_code == second.exit_code == 0
+    assert first.stdout == f"made {tables.door} and {tables.place}\n"
+    assert second.stdout == f"{tables.door} and {tables.place} are there already\n"
+    assert number_of_tables(server, tables) == 2
+
+
+def test_a_dry_run_prints_what_another_may_run(init, server, tables) -> None:
+    done = init("--dry-run")
+    assert number_of_tables(server, tables) == 0
+
+    server.run(done.stdout)
+
+    assert done.exit_code == 0
+    assert number_of_tables(server, tables) == 2
+    assert "are there already" in init().stdout
+
+
+def test_they_are_dropped_if_that_is_meant(init, server, tables) -> None:
+    init()
+    unasked = init("--drop")
+    printed = init("--drop", "--dry-run")
+    assert number_of_tables(server, tables) == 2
+
+    dropped_, again = init("--drop", "--yes"), init("--drop", "--yes")
+
+    assert unasked.exit_code == 2
+    assert "add --yes if you mean it" in unasked.stderr
+    assert printed.stdout == f"DROP TABLE IF EXISTS {tables.door}, {tables.place};\n"
+    assert (dropped_.exit_code, again.exit_code) == (0, 1)
+    assert dropped_.stdout == f"dropped {tables.door} and {tables.place}\n"
+    assert "to drop" in again.stderr
+    assert number_of_tables(server, tables) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "has_changed", "begins"),
+    [
+        ([], True, "CREATE SCHEMA"),
+        (["--dry-run"], False, "CREATE SCHEMA"),
+        (["--drop", "--yes"], False, "DROP TABLE"),
+    ],
+)
+def test_in_json(init, tables, arguments, has_changed, begins) -> None:
+    answer = json.loads(init("--json", *arguments).stdout)
+
+    assert answer["store"] == Store.location
+    assert answer["tables"] == [tables.door, tables.place]
+    assert answer["statements"][0].startswith(begins)
+    assert answer["changed"] is has_changed
+
+
+def test_a_table_of_somebody_else_is_neither_used_nor_dropped(init, server, tables) -> None:
+    server.run(f"CREATE SCHEMA {tables.schema}")
+    server.run(f"CREATE TABLE {tables.door} (theirs int)")
+
+    for arguments in ([], ["--drop", "--yes"]):
+        done = init(*arguments)
+        assert done.exit_code == 78
+        assert "is not Holdfast's door table" in done.stderr
+
+    assert number_of_tables(server, tables) == 1
+
+
+def test_who_may_not_make_them_is_told_what_it_takes(init, server) -> None:
+    name = f"user_{os.urandom(4).hex()}"
+    server.run(f"CREATE ROLE {name} LOGIN")
+    try:
+        done = init(user=name)
+    finally:
+        server.run(f"DROP ROLE {name}")
+
+    assert done.exit_code == 78
+    assert "CREATE on their schema to make them" in done.stderr
+
+
+# -- stores that need none -----------------------------------------------------------------
+
+
+def test_a_store_that_needs_no_tables_says_so_and_is_not_made(cli, tmp_path) -> None:
+    url = f"sqlite://{tmp_path}/other.db"
+
+    made_, dropped_, as_json = cli("init", url), cli("init", "--drop", url), cli.json("init", url)
+
+    assert made_.returncode == dropped_.returncode == 0
+    assert f"{tmp_path}/other.db needs no tables" in made_.stderr
+    assert as_json == {
+        "store": f"{tmp_path}/other.db",
+        "tables": [],
+        "statements": [],
+        "changed": False,
+    }
+    assert not (tmp_path / "other.db").exists()
+
+
+def test_the_url_may_stand_in_the_environment(cli, tmp_path) -> None:
+    assert f"{tmp_path}/locks.db needs no tables" in cli("init").stderr
+
+
+def test_a_url_without_a_scheme_is_answered_by_a_sentence(cli) -> None:
+    done = cli("init", "localhost")
+
+    assert done.returncode == 78
+    assert "the URL has no scheme" in done.stderr
