@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from servers.postgresql import shared_server
 
 import holdfast
 
@@ -218,3 +219,21 @@ def test_whoever_comes_while_the_operator_thinks_is_not_broken(cli, on_terminal)
             screen.read_until("nobody holds 'report'")
             assert breaking.wait(timeout=20) == 1
             successor.renew()
+
+
+def test_the_operator_is_asked_before_tables_are_dropped(cli, on_terminal):
+    server, schema = shared_server(), f"s{os.urandom(4).hex()}"
+    url = f"{server.url()}?schema={schema}"
+    assert cli("init", url).returncode == 0
+    try:
+        for answer, code, left in (("n", 1, 2), ("y", 0, 0)):
+            asking, screen = on_terminal(cli.command("init", "--drop", url))
+            screen.read_until("of all namespaces?")
+            screen.press(f"{answer}\n")
+            screen.read_to_the_end(asking)
+
+            assert asking.wait(timeout=20) == code
+            tables = server.run("SELECT 1 FROM pg_tables WHERE schemaname = %s", schema)
+            assert len(tables) == left
+    finally:
+        server.run(f"DROP SCHEMA {schema} CASCADE")

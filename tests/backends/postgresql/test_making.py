@@ -89,7 +89,7 @@ def test_who_may_not_make_them_is_told(wire_to, server, user, elsewhere, schema_
         server.run(f"CREATE SCHEMA {elsewhere.schema}")
         server.run(f"GRANT USAGE ON SCHEMA {elsewhere.schema} TO {user}")
 
-    with pytest.raises(ConfigurationError, match="CREATE on their schema to make them"):
+    with pytest.raises(ConfigurationError, match="let one who may run `holdfast init`"):
         made(wire_to(server.url(user=user)), elsewhere)
 
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast.backends.postgresql.exchange import Request
+from holdfast.backends.sql.steps import Ask
 from holdfast.errors import ConfigurationError
 from holdfast.model import Schema
 
@@ -129,7 +129,7 @@ class Tables:
         """Return both for people: what `holdfast init` makes, prints and drops."""
         return Schema((self.door, self.place), tuple(self.definition()), tuple(self.removal()))
 
-    def make(self, *, with_schema: bool | None = None) -> list[Request]:
+    def make(self, *, with_schema: bool | None = None) -> list[Ask]:
         """Return what makes the tables, in one transaction and one at a time.
 
         Two that make the same table at once get an error of the catalogue's, in spite of IF
@@ -137,23 +137,23 @@ class Tables:
         """
         return self._in_turn(self.definition(with_schema=with_schema))
 
-    def drop(self) -> list[Request]:
+    def drop(self) -> list[Ask]:
         """Return what drops the tables, in one transaction and one at a time."""
         return self._in_turn(self.removal())
 
-    def _in_turn(self, statements: list[str]) -> list[Request]:
-        turn = Request("SELECT pg_advisory_xact_lock(hashtext($1))", (f"holdfast {self.door}",))
-        return [turn, *map(Request, statements)]
+    def _in_turn(self, statements: list[str]) -> list[Ask]:
+        turn = Ask("SELECT pg_advisory_xact_lock(hashtext($1))", (f"holdfast {self.door}",))
+        return [turn, *map(Ask, statements)]
 
     # -- knowing them ------------------------------------------------------------------
 
-    def look(self) -> Request:
+    def look(self) -> Ask:
         """Return what asks for the columns of both, and what is remarked on them."""
-        return Request(LOOK, (self.door, self.place))
+        return Ask(LOOK, (self.door, self.place))
 
-    def look_for_schema(self) -> Request:
+    def look_for_schema(self) -> Ask:
         """Return what asks for one row if the schema is there."""
-        return Request("SELECT 1 FROM pg_namespace WHERE nspname = $1", (self.schema,))
+        return Ask("SELECT 1 FROM pg_namespace WHERE nspname = $1", (self.schema,))
 
     def are_there(self, rows: Rows) -> bool:
         """Return whether the tables are there; raise if they are not ours, or too new."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.backends.postgresql.exchange import Request
 from holdfast.backends.postgresql.statements import NOW
+from holdfast.backends.sql.steps import Ask
 
 if TYPE_CHECKING:
     from holdfast.backends.postgresql.schema import Tables
@@ -64,9 +64,9 @@ class Broom:
         self._until_next = SWEEP_EVERY
         return True
 
-    def request(self) -> Request:
+    def request(self) -> Ask:
         """Ask for a few rows to be looked at, and the idle ones to go."""
-        return Request(self._statement, (self._from, SWEEP_ROWS))
+        return Ask(self._statement, (self._from, SWEEP_ROWS))
 
     def swept(self, rows: Rows) -> int:
         """Go on behind the rows that were looked at; return how many went."""

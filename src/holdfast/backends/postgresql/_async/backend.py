@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast._async.backend import AsyncBackend
+from holdfast.backends.postgresql._async.diagnosis import diagnosed
 from holdfast.backends.postgresql._async.first_use import AsyncFirstUse
 from holdfast.backends.postgresql._async.inbox import AsyncInbox
+from holdfast.backends.postgresql._async.making import dropped, made
+from holdfast.backends.postgresql._async.sweeping import AsyncSweeper
 from holdfast.backends.postgresql._async.tidying import AsyncTidying
 from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
 from holdfast.backends.postgresql.connection.aio import MOST, Wire
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
     from holdfast.backends.sql.steps import Steps
     from holdfast.backends.sql.verbs import Arrived
-    from holdfast.model import Claim, Finding, Holder, Inspection, Renewal
+    from holdfast.model import Claim, Finding, Holder, Inspection, Renewal, Schema
     from holdfast.runtime.clock import Clock
 
 T = TypeVar("T")
@@ -77,7 +80,9 @@ class AsyncPostgresqlBackend(AsyncBackend):
         self.location = location
         self._clock = clock
         self._wire = Wire(address, clock=clock, most=_checked(connections))
+        self._tables = tables
         self._first_use = AsyncFirstUse(self._wire, tables)
+        self._sweeper = AsyncSweeper(self._wire, tables)
         self._statements = Statements(tables, namespace=namespace)
         self._verbs = Verbs(Dialect(tables), namespace=namespace)
         self._inbox = AsyncInbox(self._wire, Looking(tables, namespace=namespace), clock)
@@ -132,6 +137,9 @@ class AsyncPostgresqlBackend(AsyncBackend):
         """See the protocol."""
         await self._be_ready(deadline)
         claim = grant.claim
+        # Before, and not after: an interrupt here leaves a release that was not begun, and not
+        # one that was done and not told.
+        await self._sweeper.sweep_now_and_then(deadline=deadline)
         if not tombstone and await self._give_back(claim, deadline):
             return True
         return await self._transact(
@@ -180,9 +188,22 @@ class AsyncPostgresqlBackend(AsyncBackend):
         )
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
+        """See the protocol; nothing is made for it."""
+        self._tidying.begin()
+        push = self._inbox.push
+        return await diagnosed(self._wire, self._tables, push=push, deadline=deadline)
+
+    def schema(self) -> Schema:
         """See the protocol."""
-        await self._be_ready(deadline)
-        return ()
+        return self._tables.as_schema()
+
+    async def make_schema(self, *, deadline: float) -> bool:
+        """See the protocol."""
+        return await made(self._wire, self._tables, deadline=deadline)
+
+    async def drop_schema(self, *, deadline: float) -> bool:
+        """See the protocol."""
+        return await dropped(self._wire, self._tables, deadline=deadline)
 
     async def disown(self, client: str, *, deadline: float) -> None:
         """See the protocol; here what is held ends by its ttl in any case."""

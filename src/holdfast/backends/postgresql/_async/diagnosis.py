@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 from holdfast.backends.postgresql import questions
-from holdfast.backends.postgresql.exchange import Request
 from holdfast.backends.postgresql.findings import NEEDED, Facts, Rights, Snapshot, findings
 from holdfast.backends.postgresql.standbys import Standby
 from holdfast.backends.postgresql.subscription.proving import NoPush
+from holdfast.backends.sql.steps import Ask
 from holdfast.errors import BackendUnavailable, ConfigurationError
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ async def diagnosed(
     """
     settings, standbys, connections, oldest = await wire.ask_all(
         [
-            Request(questions.SETTINGS),
-            Request(questions.STANDBYS),
-            Request(questions.CONNECTIONS),
-            Request(questions.OLDEST_SNAPSHOT),
+            Ask(questions.SETTINGS),
+            Ask(questions.STANDBYS),
+            Ask(questions.CONNECTIONS),
+            Ask(questions.OLDEST_SNAPSHOT),
         ],
         deadline=deadline,
     )
@@ -83,8 +83,8 @@ async def _ahead(wire: Wire, deadline: float) -> float:
 async def _rights(wire: Wire, tables: Tables, deadline: float) -> Rights:
     [[row], *found] = await wire.ask_all(
         [
-            Request(questions.RIGHTS, (tables.schema,)),
-            *(Request(questions.TABLE_RIGHTS, (tables.schema, one)) for one in tables.names),
+            Ask(questions.RIGHTS, (tables.schema,)),
+            *(Ask(questions.TABLE_RIGHTS, (tables.schema, one)) for one in tables.names),
         ],
         deadline=deadline,
     )

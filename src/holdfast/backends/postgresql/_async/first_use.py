@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.errors import ConfigurationError
+from holdfast.backends.postgresql._async.making import made
 
 if TYPE_CHECKING:
     from holdfast.backends.postgresql.connection.aio import Wire
     from holdfast.backends.postgresql.schema import Tables
-
-NOT_ALLOWED = "42501"
 
 
 class AsyncFirstUse:
@@ -25,16 +23,5 @@ class AsyncFirstUse:
         """Return when they are; raise if they are not ours, or not there and not to be made."""
         if self._are_there:
             return
-        wire, tables = self._wire, self._tables
-        [rows] = await wire.ask_all([tables.look()], deadline=deadline)
-        if not tables.are_there(rows):
-            try:
-                await wire.ask_all(tables.make(), deadline=deadline)
-            except ConfigurationError as error:
-                if getattr(error.__cause__, "sqlstate", None) != NOT_ALLOWED:
-                    raise
-                raise ConfigurationError(
-                    f"{wire.where}: {tables.door} and {tables.place} are not there, and this user "
-                    "may not make them; let one who may run `holdfast init` with this URL"
-                ) from error
+        await made(self._wire, self._tables, deadline=deadline)
         self._are_there = True

@@ -7,8 +7,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast._sync.backend import Backend
+from holdfast.backends.postgresql._sync.diagnosis import diagnosed
 from holdfast.backends.postgresql._sync.first_use import FirstUse
 from holdfast.backends.postgresql._sync.inbox import Inbox
+from holdfast.backends.postgresql._sync.making import dropped, made
+from holdfast.backends.postgresql._sync.sweeping import Sweeper
 from holdfast.backends.postgresql._sync.tidying import Tidying
 from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
 from holdfast.backends.postgresql.connection.threads import MOST, Wire
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
     from holdfast.backends.sql.steps import Steps
     from holdfast.backends.sql.verbs import Arrived
-    from holdfast.model import Claim, Finding, Holder, Inspection, Renewal
+    from holdfast.model import Claim, Finding, Holder, Inspection, Renewal, Schema
     from holdfast.runtime.clock import Clock
 
 T = TypeVar("T")
@@ -79,7 +82,9 @@ class PostgresqlBackend(Backend):
         self.location = location
         self._clock = clock
         self._wire = Wire(address, clock=clock, most=_checked(connections))
+        self._tables = tables
         self._first_use = FirstUse(self._wire, tables)
+        self._sweeper = Sweeper(self._wire, tables)
         self._statements = Statements(tables, namespace=namespace)
         self._verbs = Verbs(Dialect(tables), namespace=namespace)
         self._inbox = Inbox(self._wire, Looking(tables, namespace=namespace), clock)
@@ -134,6 +139,9 @@ class PostgresqlBackend(Backend):
         """See the protocol."""
         self._be_ready(deadline)
         claim = grant.claim
+        # Before, and not after: an interrupt here leaves a release that was not begun, and not
+        # one that was done and not told.
+        self._sweeper.sweep_now_and_then(deadline=deadline)
         if not tombstone and self._give_back(claim, deadline):
             return True
         return self._transact(lambda: self._verbs.release(claim, tombstone=tombstone), deadline)
@@ -178,9 +186,22 @@ class PostgresqlBackend(Backend):
         return self._transact(lambda: self._verbs.break_(name, token=token, party=party), deadline)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
+        """See the protocol; nothing is made for it."""
+        self._tidying.begin()
+        push = self._inbox.push
+        return diagnosed(self._wire, self._tables, push=push, deadline=deadline)
+
+    def schema(self) -> Schema:
         """See the protocol."""
-        self._be_ready(deadline)
-        return ()
+        return self._tables.as_schema()
+
+    def make_schema(self, *, deadline: float) -> bool:
+        """See the protocol."""
+        return made(self._wire, self._tables, deadline=deadline)
+
+    def drop_schema(self, *, deadline: float) -> bool:
+        """See the protocol."""
+        return dropped(self._wire, self._tables, deadline=deadline)
 
     def disown(self, client: str, *, deadline: float) -> None:
         """See the protocol; here what is held ends by its ttl in any case."""

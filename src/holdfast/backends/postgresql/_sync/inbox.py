@@ -97,6 +97,13 @@ class Inbox:
         """What stands in the row of a waiting claim: the channel, if anything is heard on it."""
         return self.channel if self.lines.rings else ""
 
+    @property
+    def push(self) -> bool | None:
+        """Whether the server's messages reach us; None if nobody has tried, or not lately."""
+        if self._subscription is not None:
+            return True
+        return False if self._clock.now() < self._unheard_until else None
+
     def was_called(self, claim_id: str) -> bool:
         """Whether a message came for the claim since it last asked."""
         with self.state:

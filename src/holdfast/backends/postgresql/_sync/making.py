@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from holdfast.backends.postgresql.connection.threads import Wire
     from holdfast.backends.postgresql.schema import Tables
 
+NOT_ALLOWED = "42501"
+
 
 def made(wire: Wire, tables: Tables, *, deadline: float) -> bool:
     """Make the tables, and return whether they were missing.
@@ -24,12 +26,18 @@ def made(wire: Wire, tables: Tables, *, deadline: float) -> bool:
     [schema] = wire.ask_all([tables.look_for_schema()], deadline=deadline)
     try:
         wire.ask_all(tables.make(with_schema=not schema), deadline=deadline)
-    except ConfigurationError:
+    except ConfigurationError as error:
         # Another user may have made them since we looked: then they are not ours to remark on,
         # and that is no reason to fail.
-        if not are_there(wire, tables, deadline=deadline):
+        if are_there(wire, tables, deadline=deadline):
+            return False
+        if getattr(error.__cause__, "sqlstate", None) != NOT_ALLOWED:
             raise
-        return False
+        raise ConfigurationError(
+            f"{wire.where}: {tables.door} and {tables.place} are not there, and this user may not "
+            "make them; let one who may run `holdfast init` with this URL, or give this one "
+            "CREATE on their schema"
+        ) from error
     return True
 
 

@@ -1,0 +1,35 @@
+"""The doctor by its front door: a client, and the command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from holdfast.backends.postgresql.schema import Tables
+
+
+def test_a_client_tells_it_and_makes_nothing(flavour, server) -> None:
+    tables = Tables(table=f"t{os.urandom(4).hex()}")
+
+    found = flavour.locks(server.url(), table=tables.table).diagnose()
+
+    [permissions] = [one for one in found if one.subject == "permissions"]
+    assert permissions.level == "note"
+    assert not server.run("SELECT 1 FROM pg_tables WHERE tablename = %s", tables.names[0])
+
+
+def test_the_command_prints_what_was_found(server, user) -> None:
+    server.run(f"ALTER ROLE {user} SET default_transaction_read_only = on")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "doctor", "--url", server.url(user=user)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+    assert done.returncode == 1
+    assert "default_transaction_read_only is on" in done.stdout
+    assert "to fix it: ALTER ROLE" in done.stdout
