@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from holdfast.backends.postgresql._async.sweeping import AsyncSweeper
 from holdfast.backends.postgresql._sync.sweeping import Sweeper
 from holdfast.backends.postgresql.schema import Tables
 from holdfast.backends.postgresql.statements import Statements
+from holdfast.backends.sql.steps import Ask
 from holdfast.core.naming import name_of, storage_key
 from holdfast.model import Claim
 
@@ -59,6 +61,17 @@ class Names:
         self.age(DAY + 60)
         [[token]] = self.run(f"SELECT last_token FROM {self.tables.door}")
         return int(token)
+
+    def stands(self, name: str, claim_id: str, *, standing: int, until: float = 0.0) -> None:
+        """Let another stand beside the record."""
+        key = storage_key("test", name)
+        self.run(
+            f"INSERT INTO {self.tables.place}"
+            f" SELECT %s, count(*) + 1, %s, 'client', '{{}}', NULL, 1, 10, 0, 0, %s, %s, 0, 0, ''"
+            f" FROM {self.tables.place}",
+            *(key, claim_id, standing, until),
+        )
+        self.run(f"UPDATE {self.tables.door} SET crowd = crowd + 1 WHERE key = %s", key)
 
     def sweep(self) -> int:
         """Sweep a few rows; return how many names went."""
@@ -108,9 +121,9 @@ def test_who_holds_or_waits_is_in_use_however_long(names) -> None:
     names.take("held", ttl=7 * DAY)
     names.take("closed afterwards", lock_delay=7 * DAY)
     names.take("held for long", min_hold=7 * DAY)
-    names.take("with a line")
-    key = storage_key("test", "with a line")
-    names.run(f"UPDATE {names.tables.door} SET crowd = 1, id = '' WHERE key = %s", key)
+    names.use("with another inside")
+    names.stands("with another inside", "holder", standing=0, until=time.time() + 7 * DAY)
+    names.stands("with another inside", "waiter", standing=3)
     names.age(DAY + 3600)
 
     assert names.sweep() == 0
@@ -125,6 +138,18 @@ def test_a_holder_that_died_more_than_a_day_ago_is_not_in_use(names) -> None:
 
     assert names.sweep() == 1
     assert names.known() == set()
+
+
+def test_whom_death_left_in_line_goes_with_the_name(names) -> None:
+    names.use("line")
+    names.stands("line", "let in, and dead", standing=1, until=time.time() - DAY - 60)
+    names.stands("line", "dead behind it", standing=3)
+    names.stands("line", "buried", standing=4, until=time.time() - DAY - 60)
+    names.age(DAY + 60)
+
+    assert names.sweep() == 1
+    assert names.known() == set()
+    assert names.run(f"SELECT count(*) FROM {names.tables.place}") == [(0,)]
 
 
 def test_tokens_that_are_ahead_of_the_clock_are_not_forgotten(names) -> None:
@@ -165,6 +190,10 @@ def test_it_goes_on_behind_what_is_in_use(names, monkeypatch) -> None:
 # -- at the same moment --------------------------------------------------------------------
 
 
+def as_psycopg(ask: Any) -> tuple[str, list[object]]:
+    return ask.statement.replace("$1", "%s").replace("$2", "%s"), list(ask.values)
+
+
 def waiting_for(server: Any, pid: int) -> bool:
     """Whether anybody waits for what this session has locked."""
     [[count]] = server.run(
@@ -188,11 +217,10 @@ def test_a_name_that_somebody_is_taking_is_left_alone(names, server) -> None:
 def test_who_comes_while_the_name_goes_gets_it_and_a_larger_token(names, wire, server, how) -> None:
     last = names.old_one()
     request = sweeping.Broom(names.tables).request()
-    statement = request.statement.replace("$1", "%s").replace("$2", "%s")
     mine = claim("taker", "door")
     with server.connect() as sweeper, sweeper.transaction():
         pid = sweeper.info.backend_pid
-        [(_, _, gone)] = sweeper.execute(statement, list(request.values)).fetchall()
+        [(_, _, gone, _)] = sweeper.execute(*as_psycopg(request)).fetchall()
         asked = wire.flavour.start(wire.run, getattr(names.statements, how)(mine))
         eventually(lambda: waiting_for(server, pid))
 
@@ -226,8 +254,58 @@ def test_a_name_that_was_taken_after_the_broom_began_stays(names, wire, server) 
         names.run(f"UPDATE {names.tables.door} SET id = 'taker', until = {time.time() + 60}")
         gate.execute("SELECT pg_advisory_unlock(4711)")
 
-    [(seen, _, gone)] = asked.result()
+    [(seen, _, gone, _)] = asked.result()
     assert (seen, gone) == (1, 0)
+    assert names.holders() == ["taker"]
+
+
+def test_a_dead_line_that_somebody_is_joining_is_left_alone(names, wire, server) -> None:
+    names.old_one()
+    names.stands("door", "buried", standing=4)
+    with server.connect() as other, other.transaction():
+        other.execute(f"SELECT FROM {names.tables.door} FOR UPDATE")
+        assert wire.transact(partial(sweeping.Broom(names.tables).lines, b"")) == 0
+
+    assert names.known() == {"door"}
+
+
+def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, wire, server) -> None:
+    """By the statement after the one that locks the name."""
+    names.old_one()
+    names.stands("door", "buried", standing=4)
+    gate = "SELECT pg_advisory_xact_lock(4712)"
+
+    def steps():
+        yield [Ask(gate)]
+        return (yield from sweeping.Broom(names.tables).lines(b""))
+
+    with server.connect() as other:
+        other.execute("SELECT pg_advisory_lock(4712)")
+        asked = wire.flavour.start(wire.transact, steps)
+        eventually(lambda: waiting_for(server, other.info.backend_pid))
+        names.stands("door", "joined", standing=1, until=time.time() + 60)
+        other.execute("SELECT pg_advisory_unlock(4712)")
+
+    assert asked.result() == 0
+    assert names.known() == {"door"}
+
+
+def test_who_comes_while_a_dead_line_goes_begins_a_new_one(names, wire, server) -> None:
+    last = names.old_one()
+    names.stands("door", "buried", standing=4)
+    steps = sweeping.Broom(names.tables).lines(b"")
+    with server.connect() as sweeper, sweeper.transaction():
+        pid = sweeper.info.backend_pid
+        [lock] = next(steps)
+        locked = sweeper.execute(*as_psycopg(lock)).fetchall()
+        take = names.statements.take_new(claim("taker", "door"))
+        asked = wire.flavour.start(wire.run, take)
+        eventually(lambda: waiting_for(server, pid))
+        [sweep] = steps.send([locked])
+        assert sweeper.execute(*as_psycopg(sweep)).fetchall() == [(1,)]
+
+    [(token,)] = asked.result()
+    assert token > last
     assert names.holders() == ["taker"]
 
 
@@ -255,7 +333,7 @@ def test_takers_and_brooms_at_once_lose_no_hold_and_no_token(wire_to, server, ta
     def sweep() -> int:
         gone, broom = 0, sweeping.Broom(tables)
         while not done:
-            gone += broom.swept(wires[2].run(broom.request()))
+            gone += broom.swept(wires[2].run(broom.request())).gone
         return gone
 
     flavour = wires[0].flavour

@@ -7,14 +7,15 @@ the same, unless the server's clock is set back by a day or more.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.backends.postgresql.statements import NOW
 from holdfast.backends.sql.steps import Ask
 
 if TYPE_CHECKING:
     from holdfast.backends.postgresql.schema import Tables
-    from holdfast.backends.postgresql.values import Rows
+    from holdfast.backends.sql.steps import Rows, Steps
 
 SWEEP_AFTER = 24 * 3600.0
 """An idle record may go once its last token is this far behind the server's clock."""
@@ -22,25 +23,50 @@ SWEEP_AFTER = 24 * 3600.0
 SWEEP_EVERY = 64
 SWEEP_ROWS = 256
 
-# Idle is who is held by nobody, or by somebody whose lease, and all that it keeps closed, ended
-# as long ago: one that died, at a name that nobody asked for since.
-_IDLE = """
-crowd = 0 AND last_token < ({now} - {after}) * 1000000
-    AND (id = '' OR greatest(until + lock_delay, since + min_hold) < {now} - {after})
-"""
+_OLD = f"last_token < ({NOW} - {SWEEP_AFTER}) * 1000000"
+# As long ago the lease has ended, and all that it kept closed: one that died, at a name that
+# nobody asked for since.
+_OVER = f"greatest(until + lock_delay, since + min_hold) < {NOW} - {SWEEP_AFTER}"
+_NOBODY = f"{_OLD} AND (id = '' OR {_OVER})"
+
 # Whoever is at work on a row has it locked, and is left alone: a broom that waited would make
 # others wait behind it. The condition is asked of the row as it is once it is locked.
 _SWEEP = """
 WITH seen AS MATERIALIZED (
     SELECT key FROM {door} WHERE key > $1 ORDER BY key LIMIT $2
 ), idle AS MATERIALIZED (
-    SELECT key FROM {door} WHERE key IN (SELECT key FROM seen) AND {idle}
+    SELECT key FROM {door} WHERE key IN (SELECT key FROM seen) AND crowd = 0 AND {nobody}
     ORDER BY key FOR UPDATE SKIP LOCKED
 ), swept AS (
-    DELETE FROM {door} WHERE key IN (SELECT key FROM idle) AND {idle} RETURNING 1
+    DELETE FROM {door} WHERE key IN (SELECT key FROM idle) AND crowd = 0 AND {nobody}
+    RETURNING 1
 )
 SELECT (SELECT count(*) FROM seen), (SELECT key FROM seen ORDER BY key DESC LIMIT 1),
-    (SELECT count(*) FROM swept)
+    (SELECT count(*) FROM swept),
+    EXISTS (SELECT FROM {door} WHERE key IN (SELECT key FROM seen) AND crowd > 0 AND {nobody})
+"""
+
+# What died in line, or was buried there, leaves rows beside the record. They are read once the
+# name is locked, in a statement of their own: one that locks sees them as they were before.
+_LOCK = """
+SELECT encode(key, 'hex') FROM {door} WHERE key > $1 AND crowd > 0 AND {nobody}
+ORDER BY key LIMIT $2 FOR UPDATE SKIP LOCKED
+"""
+# Who waits does so without an end. But where nobody was inside for a day, who lives would have
+# been let in.
+_SWEEP_LINES = """
+WITH over AS MATERIALIZED (
+    SELECT decode(one, 'hex') AS key FROM json_array_elements_text($1::json) AS one
+    WHERE NOT EXISTS (
+        SELECT FROM {place} AS p
+        WHERE p.key = decode(one, 'hex') AND p.standing <> 3 AND NOT ({over})
+    )
+), left_behind AS (
+    DELETE FROM {place} WHERE key IN (SELECT key FROM over)
+), swept AS (
+    DELETE FROM {door} WHERE key IN (SELECT key FROM over) RETURNING 1
+)
+SELECT count(*) FROM swept
 """
 
 
@@ -51,8 +77,10 @@ class Broom:
     """
 
     def __init__(self, tables: Tables) -> None:
-        idle = _IDLE.format(now=NOW, after=SWEEP_AFTER)
-        self._statement = _SWEEP.format(door=tables.door, idle=idle)
+        self._sweep, self._lock, self._sweep_lines = (
+            one.format(door=tables.door, place=tables.place, nobody=_NOBODY, over=_OVER)
+            for one in (_SWEEP, _LOCK, _SWEEP_LINES)
+        )
         self._from = b""
         self._until_next = 0
 
@@ -66,10 +94,26 @@ class Broom:
 
     def request(self) -> Ask:
         """Ask for a few rows to be looked at, and the idle ones to go."""
-        return Ask(self._statement, (self._from, SWEEP_ROWS))
+        return Ask(self._sweep, (self._from, SWEEP_ROWS))
 
-    def swept(self, rows: Rows) -> int:
-        """Go on behind the rows that were looked at; return how many went."""
-        [(looked_at, last, gone)] = rows
-        self._from = last if looked_at == SWEEP_ROWS else b""
+    def swept(self, rows: Rows) -> Swept:
+        """Go on behind the rows that were looked at; return what became of them."""
+        [(looked_at, last, gone, has_lines)] = rows
+        begun, self._from = self._from, last if looked_at == SWEEP_ROWS else b""
+        return Swept(gone, begun if has_lines else None)
+
+    def lines(self, begun: bytes) -> Steps[int]:
+        """Sweep names behind this one where all who are left in line are dead."""
+        [found] = yield [Ask(self._lock, (begun, SWEEP_ROWS))]
+        keys = [key for (key,) in found]
+        if not keys:
+            return 0
+        [[(gone,)]] = yield [Ask(self._sweep_lines, (json.dumps(keys),))]
         return int(gone)
+
+
+class Swept(NamedTuple):
+    """How many names went; and behind which name some have a line that seems dead, if any."""
+
+    gone: int
+    lines_behind: bytes | None

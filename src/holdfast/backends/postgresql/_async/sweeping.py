@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.backends.postgresql.sweeping import Broom
@@ -11,6 +12,7 @@ from holdfast.runtime import aio as runtime
 if TYPE_CHECKING:
     from holdfast.backends.postgresql.connection.aio import Wire
     from holdfast.backends.postgresql.schema import Tables
+    from holdfast.backends.sql.steps import Ask
 
 
 class AsyncSweeper:
@@ -23,20 +25,27 @@ class AsyncSweeper:
         self._is_at_it = False
 
     async def sweep_now_and_then(self, *, deadline: float, releases: int = 1) -> int:
-        """Call it after releases; return how many names went. Raises no error of the store's."""
+        """Call it with every release; return how many names went. Raises no error of the store."""
         with self._state:
             if self._is_at_it or not self._broom.is_due(releases):
                 return 0
             self._is_at_it = True
             request = self._broom.request()
         try:
-            [rows] = await self._wire.ask_all([request], deadline=deadline)
-            with self._state:
-                return self._broom.swept(rows)
+            return await self._sweep(request, deadline)
         except LockError:
-            # The release before it was answered, and stays so. What was not swept is the next
-            # time, and what is wrong with the store is told to the next who asks.
+            # The caller's own request comes first, and will tell what is wrong with the store.
+            # What was not swept goes the next time.
             return 0
         finally:
             with self._state:
                 self._is_at_it = False
+
+    async def _sweep(self, request: Ask, deadline: float) -> int:
+        [rows] = await self._wire.ask_all([request], deadline=deadline)
+        with self._state:
+            gone, behind = self._broom.swept(rows)
+        if behind is None:
+            return gone
+        steps = partial(self._broom.lines, behind)
+        return gone + await self._wire.transact(steps, deadline=deadline)

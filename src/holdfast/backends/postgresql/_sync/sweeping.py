@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.backends.postgresql.sweeping import Broom
@@ -13,6 +14,7 @@ from holdfast.runtime import threads as runtime
 if TYPE_CHECKING:
     from holdfast.backends.postgresql.connection.threads import Wire
     from holdfast.backends.postgresql.schema import Tables
+    from holdfast.backends.sql.steps import Ask
 
 
 class Sweeper:
@@ -25,20 +27,27 @@ class Sweeper:
         self._is_at_it = False
 
     def sweep_now_and_then(self, *, deadline: float, releases: int = 1) -> int:
-        """Call it after releases; return how many names went. Raises no error of the store's."""
+        """Call it with every release; return how many names went. Raises no error of the store."""
         with self._state:
             if self._is_at_it or not self._broom.is_due(releases):
                 return 0
             self._is_at_it = True
             request = self._broom.request()
         try:
-            [rows] = self._wire.ask_all([request], deadline=deadline)
-            with self._state:
-                return self._broom.swept(rows)
+            return self._sweep(request, deadline)
         except LockError:
-            # The release before it was answered, and stays so. What was not swept is the next
-            # time, and what is wrong with the store is told to the next who asks.
+            # The caller's own request comes first, and will tell what is wrong with the store.
+            # What was not swept goes the next time.
             return 0
         finally:
             with self._state:
                 self._is_at_it = False
+
+    def _sweep(self, request: Ask, deadline: float) -> int:
+        [rows] = self._wire.ask_all([request], deadline=deadline)
+        with self._state:
+            gone, behind = self._broom.swept(rows)
+        if behind is None:
+            return gone
+        steps = partial(self._broom.lines, behind)
+        return gone + self._wire.transact(steps, deadline=deadline)
