@@ -19,6 +19,7 @@ from holdfast.core.naming import name_of, storage_key
 from holdfast.model import Claim
 
 DAY = 24 * 3600.0
+ALL = (b"", b"\xff")
 
 
 def claim(claim_id: str, name: str, **more: Any) -> Claim:
@@ -240,7 +241,7 @@ def test_a_name_that_was_taken_after_the_broom_began_stays(names, wire, server) 
     request = sweeping.Broom(names.tables).request()
     # Made to wait between looking and locking, where nothing else stops it for long enough.
     statement = request.statement.replace(
-        "SELECT key FROM seen)", "SELECT key FROM seen, gate)", 1
+        "SELECT seen.key FROM seen", "SELECT seen.key FROM seen, gate", 1
     ).replace(
         "idle AS MATERIALIZED",
         "gate AS MATERIALIZED (SELECT pg_advisory_xact_lock(4711)), idle AS MATERIALIZED",
@@ -264,7 +265,7 @@ def test_a_dead_line_that_somebody_is_joining_is_left_alone(names, wire, server)
     names.stands("door", "buried", standing=4)
     with server.connect() as other, other.transaction():
         other.execute(f"SELECT FROM {names.tables.door} FOR UPDATE")
-        assert wire.transact(partial(sweeping.Broom(names.tables).lines, b"")) == 0
+        assert wire.transact(partial(sweeping.Broom(names.tables).lines, ALL)) == 0
 
     assert names.known() == {"door"}
 
@@ -277,7 +278,7 @@ def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, wire, server) -
 
     def steps():
         yield [Ask(gate)]
-        return (yield from sweeping.Broom(names.tables).lines(b""))
+        return (yield from sweeping.Broom(names.tables).lines(ALL))
 
     with server.connect() as other:
         other.execute("SELECT pg_advisory_lock(4712)")
@@ -293,7 +294,7 @@ def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, wire, server) -
 def test_who_comes_while_a_dead_line_goes_begins_a_new_one(names, wire, server) -> None:
     last = names.old_one()
     names.stands("door", "buried", standing=4)
-    steps = sweeping.Broom(names.tables).lines(b"")
+    steps = sweeping.Broom(names.tables).lines(ALL)
     with server.connect() as sweeper, sweeper.transaction():
         pid = sweeper.info.backend_pid
         [lock] = next(steps)

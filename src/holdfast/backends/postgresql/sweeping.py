@@ -21,7 +21,7 @@ SWEEP_AFTER = 24 * 3600.0
 """An idle record may go once its last token is this far behind the server's clock."""
 
 SWEEP_EVERY = 64
-SWEEP_ROWS = 256
+SWEEP_ROWS = 128
 
 _OLD = f"last_token < ({NOW} - {SWEEP_AFTER}) * 1000000"
 # As long ago the lease has ended, and all that it kept closed: one that died, at a name that
@@ -30,27 +30,29 @@ _OVER = f"greatest(until + lock_delay, since + min_hold) < {NOW} - {SWEEP_AFTER}
 _NOBODY = f"{_OLD} AND (id = '' OR {_OVER})"
 
 # Whoever is at work on a row has it locked, and is left alone: a broom that waited would make
-# others wait behind it. The condition is asked of the row as it is once it is locked.
+# others wait behind it. The condition is asked of the row as it is once it is locked. By arrays:
+# joined, the planner may read a whole table for the sake of a few rows.
 _SWEEP = """
 WITH seen AS MATERIALIZED (
-    SELECT key FROM {door} WHERE key > $1 ORDER BY key LIMIT $2
+    SELECT key, crowd, {nobody} AS is_left FROM {door} WHERE key > $1 ORDER BY key LIMIT $2
 ), idle AS MATERIALIZED (
-    SELECT key FROM {door} WHERE key IN (SELECT key FROM seen) AND crowd = 0 AND {nobody}
+    SELECT key FROM {door}
+    WHERE key = ANY (ARRAY(SELECT seen.key FROM seen WHERE is_left AND seen.crowd = 0))
+        AND crowd = 0 AND {nobody}
     ORDER BY key FOR UPDATE SKIP LOCKED
 ), swept AS (
-    DELETE FROM {door} WHERE key IN (SELECT key FROM idle) AND crowd = 0 AND {nobody}
+    DELETE FROM {door} WHERE key = ANY (ARRAY(SELECT key FROM idle)) AND crowd = 0 AND {nobody}
     RETURNING 1
 )
 SELECT (SELECT count(*) FROM seen), (SELECT key FROM seen ORDER BY key DESC LIMIT 1),
-    (SELECT count(*) FROM swept),
-    EXISTS (SELECT FROM {door} WHERE key IN (SELECT key FROM seen) AND crowd > 0 AND {nobody})
+    (SELECT count(*) FROM swept), EXISTS (SELECT FROM seen WHERE is_left AND crowd > 0)
 """
 
 # What died in line, or was buried there, leaves rows beside the record. They are read once the
 # name is locked, in a statement of their own: one that locks sees them as they were before.
 _LOCK = """
-SELECT encode(key, 'hex') FROM {door} WHERE key > $1 AND crowd > 0 AND {nobody}
-ORDER BY key LIMIT $2 FOR UPDATE SKIP LOCKED
+SELECT encode(key, 'hex') FROM {door}
+WHERE key > $1 AND key <= $2 AND crowd > 0 AND {nobody} ORDER BY key FOR UPDATE SKIP LOCKED
 """
 # Who waits does so without an end. But where nobody was inside for a day, who lives would have
 # been let in.
@@ -62,9 +64,9 @@ WITH over AS MATERIALIZED (
         WHERE p.key = decode(one, 'hex') AND p.standing <> 3 AND NOT ({over})
     )
 ), left_behind AS (
-    DELETE FROM {place} WHERE key IN (SELECT key FROM over)
+    DELETE FROM {place} WHERE key = ANY (ARRAY(SELECT key FROM over))
 ), swept AS (
-    DELETE FROM {door} WHERE key IN (SELECT key FROM over) RETURNING 1
+    DELETE FROM {door} WHERE key = ANY (ARRAY(SELECT key FROM over)) RETURNING 1
 )
 SELECT count(*) FROM swept
 """
@@ -100,11 +102,11 @@ class Broom:
         """Go on behind the rows that were looked at; return what became of them."""
         [(looked_at, last, gone, has_lines)] = rows
         begun, self._from = self._from, last if looked_at == SWEEP_ROWS else b""
-        return Swept(gone, begun if has_lines else None)
+        return Swept(gone, (begun, last) if has_lines else None)
 
-    def lines(self, begun: bytes) -> Steps[int]:
-        """Sweep names behind this one where all who are left in line are dead."""
-        [found] = yield [Ask(self._lock, (begun, SWEEP_ROWS))]
+    def lines(self, between: tuple[bytes, bytes]) -> Steps[int]:
+        """Sweep names behind the first, up to the second, where only the dead are in line."""
+        [found] = yield [Ask(self._lock, between)]
         keys = [key for (key,) in found]
         if not keys:
             return 0
@@ -113,7 +115,7 @@ class Broom:
 
 
 class Swept(NamedTuple):
-    """How many names went; and behind which name some have a line that seems dead, if any."""
+    """How many names went; and between which names there are lines that seem dead, if any."""
 
     gone: int
-    lines_behind: bytes | None
+    lines_between: tuple[bytes, bytes] | None

@@ -44,8 +44,8 @@ class AsyncSweeper:
     async def _sweep(self, request: Ask, deadline: float) -> int:
         [rows] = await self._wire.ask_all([request], deadline=deadline)
         with self._state:
-            gone, behind = self._broom.swept(rows)
-        if behind is None:
+            gone, between = self._broom.swept(rows)
+        if between is None:
             return gone
-        steps = partial(self._broom.lines, behind)
+        steps = partial(self._broom.lines, between)
         return gone + await self._wire.transact(steps, deadline=deadline)
