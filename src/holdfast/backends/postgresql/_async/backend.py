@@ -220,6 +220,7 @@ class AsyncPostgresqlBackend(AsyncBackend):
         self._wire.after_fork_in_child()
         self._inbox.after_fork_in_child()
         self._tidying.after_fork_in_child()
+        self._sweeper.after_fork_in_child()
 
     async def _be_ready(self, deadline: float) -> None:
         self._tidying.begin()

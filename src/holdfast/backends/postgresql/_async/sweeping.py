@@ -41,6 +41,11 @@ class AsyncSweeper:
             with self._state:
                 self._is_at_it = False
 
+    def after_fork_in_child(self) -> None:
+        """Nobody of the parent's is at it here."""
+        self._state = runtime.StateLock()
+        self._is_at_it = False
+
     async def _sweep(self, request: Ask, deadline: float) -> int:
         [rows] = await self._wire.ask_all([request], deadline=deadline)
         with self._state:
