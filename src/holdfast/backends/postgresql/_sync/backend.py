@@ -14,6 +14,7 @@ from holdfast.backends.postgresql._sync.making import dropped, made
 from holdfast.backends.postgresql._sync.sweeping import Sweeper
 from holdfast.backends.postgresql._sync.tidying import Tidying
 from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
+from holdfast.backends.postgresql.confirming import Confirming
 from holdfast.backends.postgresql.connection.threads import MOST, Wire
 from holdfast.backends.postgresql.dialect import Dialect
 from holdfast.backends.postgresql.known_names import KnownNames
@@ -88,6 +89,7 @@ class PostgresqlBackend(Backend):
         self._statements = Statements(tables, namespace=namespace)
         self._verbs = Verbs(Dialect(tables), namespace=namespace)
         self._inbox = Inbox(self._wire, Looking(tables, namespace=namespace), clock)
+        self._confirming = Confirming(tables, namespace=namespace)
         self._tidying = Tidying(self._wire, clock)
         self._taking_all = TakingAll(tables, self._statements, namespace=namespace)
         self._ringing = Ringing(tables, namespace=namespace)
@@ -101,16 +103,27 @@ class PostgresqlBackend(Backend):
         self._be_ready(deadline)
         kept = stored(claim)
         arrived = self._inbox.lines.arrival_of(claim)
-        if arrived is not None and not self._inbox.was_called(claim.id):
-            held = self._still_waiting(kept, arrived, deadline)
-            if held is not None:
-                return held
+        if arrived is not None:
+            answer = self._ask_again(claim, arrived, deadline)
+            if answer is not None:
+                return answer
         elif not self._inbox.lines.are_at(claim.name):
             token = self._take(kept, deadline)
             if token is not None:
                 return Grant(claim, token, claim.ttl)
         answer = self._arrive(kept, arrived, deadline)
         return Grant(claim, answer.token, claim.ttl) if isinstance(answer, Grant) else answer
+
+    def _ask_again(self, claim: Claim, arrived: int, deadline: float) -> Grant | Held | None:
+        """Return the answer to one who stands in line; None if it has to go through the door."""
+        if not self._inbox.was_called(claim.id):
+            return self._still_waiting(stored(claim), arrived, deadline)
+        ask = self._confirming.confirm(claim, arrived)
+        [rows] = self._wire.ask_all([ask], deadline=deadline)
+        if not rows:
+            return None
+        self._inbox.forget(claim.id)
+        return Grant(claim, rows[0][0], claim.ttl)
 
     def try_acquire_all(
         self, claims: Sequence[Claim], *, deadline: float
