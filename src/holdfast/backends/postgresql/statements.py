@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from holdfast.backends.postgresql.exchange import Request
 from holdfast.core.naming import storage_key
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from holdfast.backends.postgresql.schema import Tables
     from holdfast.backends.postgresql.values import Rows
@@ -59,20 +59,34 @@ WHERE key = $1 AND id = $2 AND crowd = 0 AND standing = 0 AND until > {NOW}
 RETURNING true
 """
 
-# A row that is yet to be inserted carries what it is for in columns that an idle row does not
-# need: `standing` says what to do, and `bell` whose hold it is that ends or goes on. If the
-# name's row was swept in between, such a one becomes an idle row, and `bell` tells that it did.
+# Rows that others have locked are left out, and go through the door: one name whose transaction
+# does not end would otherwise hold up all who go with it. Only what is to be changed is locked, so
+# that who comes in vain is in nobody's way. It stays locked until the end: so only a name that
+# nobody knows is inserted, and waited for while another makes it known, in the order of the keys.
+# A row that is yet to be inserted says in `standing` what it is for; one who begins is 0 there.
+# Whether a name is known is not asked by EXISTS: for that the server may read the whole table.
+_MAY = f"""CASE {{what}}
+    WHEN 0 THEN d.id = '' AND d.crowd = 0
+    WHEN 1 THEN d.id = {{id}} AND d.crowd = 0 AND d.standing = 0 AND d.until > {NOW}
+        AND d.since + d.min_hold <= {NOW}
+    ELSE d.id = {{id}} AND d.standing <= 1 AND d.until > {NOW} END"""
 _TOGETHER = f"""
 INSERT INTO {{door}} AS d (key, id, client, owner, party, weight, ttl, lock_delay, min_hold,
     standing, until, since, token, bell, capacity, last_token, crowd, head)
-SELECT decode(r.key, 'hex'), CASE r.what WHEN 0 THEN r.id ELSE '' END, $1::text, r.owner,
-    r.party, r.weight, r.ttl, r.lock_delay, r.min_hold, r.what, c.now + r.ttl, c.now,
-    (c.now * 1000000)::bigint, CASE r.what WHEN 0 THEN '' ELSE r.id END, r.capacity,
-    (c.now * 1000000)::bigint, 0, 0
-FROM json_to_recordset($2::json) AS r (what smallint, key text, id text, owner text, party text,
-        weight bigint, ttl float8, lock_delay float8, min_hold float8, capacity bigint),
-    (SELECT {NOW} AS now) AS c
-WHERE r.what = 0 OR EXISTS (SELECT FROM {{door}} AS e WHERE e.key = decode(r.key, 'hex'))
+SELECT k.key, r.id, coalesce(r.client, ''), coalesce(r.owner, ''), r.party, coalesce(r.weight, 1),
+    coalesce(r.ttl, 0), coalesce(r.lock_delay, 0), coalesce(r.min_hold, 0), r.what,
+    c.now + coalesce(r.ttl, 0), c.now, c.token, '', coalesce(r.capacity, 1), c.token, 0, 0
+FROM json_to_recordset($1::json) AS r (what smallint, key text, id text, client text, owner text,
+        party text, weight bigint, ttl float8, lock_delay float8, min_hold float8,
+        capacity bigint)
+    CROSS JOIN (SELECT now, (now * 1000000)::bigint AS token FROM (SELECT {NOW} AS now) AS t) AS c
+    CROSS JOIN LATERAL (SELECT decode(r.key, 'hex') AS key) AS k
+    LEFT JOIN LATERAL (
+        SELECT true AS is_ours FROM {{door}} AS d
+        WHERE d.key = k.key AND {_MAY.format(what="r.what", id="r.id")}
+        FOR UPDATE SKIP LOCKED
+    ) AS l ON true
+WHERE l.is_ours OR r.what = 0 AND (SELECT true FROM {{door}} AS e WHERE e.key = k.key) IS NULL
 ORDER BY 1
 ON CONFLICT (key) DO UPDATE SET
     id = CASE excluded.standing WHEN 0 THEN excluded.id WHEN 1 THEN '' ELSE d.id END,
@@ -84,20 +98,16 @@ ON CONFLICT (key) DO UPDATE SET
     lock_delay = CASE excluded.standing WHEN 0 THEN excluded.lock_delay ELSE d.lock_delay END,
     min_hold = CASE excluded.standing WHEN 0 THEN excluded.min_hold ELSE d.min_hold END,
     standing = 0,
-    until = CASE excluded.standing WHEN 1 THEN 0 ELSE {NOW} + excluded.ttl END,
-    since = CASE excluded.standing WHEN 0 THEN {NOW} ELSE d.since END,
+    until = CASE excluded.standing WHEN 1 THEN 0 ELSE excluded.until END,
+    since = CASE excluded.standing WHEN 0 THEN excluded.since ELSE d.since END,
     token = CASE excluded.standing WHEN 0 THEN greatest(d.last_token + 1, excluded.token)
         ELSE d.token END,
     bell = '',
     capacity = CASE excluded.standing WHEN 0 THEN excluded.capacity ELSE d.capacity END,
     last_token = CASE excluded.standing WHEN 0 THEN greatest(d.last_token + 1, excluded.token)
         ELSE d.last_token END
-WHERE CASE excluded.standing
-    WHEN 0 THEN d.id = '' AND d.crowd = 0
-    WHEN 1 THEN d.id = excluded.bell AND d.crowd = 0 AND d.standing = 0 AND d.until > {NOW}
-        AND d.since + d.min_hold <= {NOW}
-    ELSE d.id = excluded.bell AND d.standing <= 1 AND d.until > {NOW} END
-RETURNING key, token, bell
+WHERE {_MAY.format(what="excluded.standing", id="excluded.id")}
+RETURNING key, token
 """
 _NOTIFY = "SELECT pg_notify($1, $2)"
 
@@ -141,34 +151,35 @@ class Statements:
         """End the hold of one who is alone: one row, or none."""
         return Request(self._release, (self._key(claim), claim.id))
 
-    def together(self, deeds: Sequence[Deed], *, client: str) -> Request:
+    def together(self, deeds: Sequence[Deed]) -> Request:
         """Do several at once, each for another name: a row for each that was done.
 
-        Rows are locked in the order of their keys: in any other, two of these would wait for
-        each other sooner or later.
+        It waits for nobody who has locked a name, except for one who makes it known. New names
+        come in the order of their keys: in any other, two of these would wait for each other
+        sooner or later.
         """
-        return Request(
-            self._together, (client, json.dumps([self._recorded(*one) for one in deeds]))
-        )
+        return Request(self._together, (json.dumps([self._recorded(*one) for one in deeds]),))
 
     def done(self, deeds: Sequence[Deed], rows: Rows) -> list[int | None]:
         """Return the token of each that was done, None for each that was not."""
-        tokens: Mapping[bytes, int] = {key: token for key, token, ghost in rows if not ghost}
+        tokens = dict(cast("list[tuple[bytes, int]]", rows))
         return [tokens.get(self._key(one.claim)) for one in deeds]
 
     def _recorded(self, what: What, claim: Claim) -> dict[str, object]:
-        return {
-            "what": int(what),
-            "key": self._key(claim).hex(),
-            "id": claim.id,
-            "owner": claim.owner,
-            "party": claim.party,
-            "weight": claim.weight,
-            "ttl": claim.ttl,
-            "lock_delay": claim.lock_delay,
-            "min_hold": claim.min_hold,
-            "capacity": claim.capacity,
-        }
+        """Return it without what the statement assumes: most of the work is to read this."""
+        record: dict[str, object] = {"what": int(what), "key": self._key(claim).hex()}
+        record["id"] = claim.id
+        if what is not What.RELEASE:
+            record["ttl"] = claim.ttl
+        if what is What.TAKE:
+            record["client"], record["owner"] = claim.client, claim.owner
+            if claim.weight != 1 or claim.capacity != 1:
+                record["weight"], record["capacity"] = claim.weight, claim.capacity
+            if claim.lock_delay or claim.min_hold:
+                record["lock_delay"], record["min_hold"] = claim.lock_delay, claim.min_hold
+            if claim.party is not None:
+                record["party"] = claim.party
+        return record
 
     def _values(self, claim: Claim) -> tuple[object, ...]:
         return (

@@ -1,0 +1,183 @@
+"""One statement under way for several, and each of those who wait for it."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+from holdfast.backends.postgresql import refusals
+from holdfast.runtime import aio as runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.backends.postgresql.statements import Deed
+    from holdfast.errors import LockError
+
+ENOUGH = 1_000
+"""With so many things to do a flight takes nobody more."""
+
+LAST_WORD = 1.0
+"""So much longer than a flight that has no more time than oneself one waits for it: why it failed
+says more than that the time is up."""
+
+
+class Member:
+    """One who asks, and what is known of the answer; its deeds are for different names."""
+
+    __slots__ = (
+        "__weakref__",
+        "_error",
+        "_tokens",
+        "deadline",
+        "deeds",
+        "has_left",
+        "is_told",
+        "is_under_way",
+        "must_go_alone",
+        "patience",
+        "woken",
+    )
+
+    def __init__(self, deeds: Sequence[Deed], deadline: float) -> None:
+        self.deeds = deeds
+        self.deadline = deadline
+        self.patience = deadline
+        """Until when it waits."""
+        self.woken = runtime.Event()
+        self.is_under_way = False
+        self.is_told = False
+        self.has_left = False
+        self.must_go_alone = False
+        self._tokens: list[int | None] = []
+        self._error: Exception | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it stands in the queue."""
+        return not (self.is_under_way or self.is_told or self.has_left)
+
+    def begin(self, deadline: float) -> None:
+        """Be under way with a flight that has until this deadline."""
+        self.is_under_way = True
+        if deadline <= self.deadline:
+            self.patience = self.deadline + LAST_WORD
+
+    def turn_back(self) -> None:
+        """Stand in the queue again: nothing was done, and the next flight is its own."""
+        self.must_go_alone = True
+        self.is_under_way = False
+        self.patience = self.deadline
+        self.woken.set()
+
+    def tell(self, tokens: list[int | None]) -> None:
+        """Say what was done."""
+        self._tokens = tokens
+        self._end()
+
+    def fail(self, error: Exception) -> None:
+        """Say why it is not known, or was not done."""
+        self._error = error
+        self._end()
+
+    def _end(self) -> None:
+        self.is_told = True
+        self.woken.set()
+
+    def given_up(self, *, where: str) -> LockError:
+        """Leave, and return what can be said of it now."""
+        self.has_left = True
+        if self.is_under_way:
+            return refusals.unanswered(TimeoutError("no answer in time"), where=where)
+        return refusals.no_time(where=where)
+
+    def answer(self) -> list[int | None]:
+        """Return the token of each deed that was done, None for each that was not; or raise."""
+        if self._error is None:
+            return self._tokens
+        # One object that is raised in many places would carry the tracebacks of all.
+        raise copy.copy(self._error) from self._error.__cause__
+
+
+class Flight:
+    """Kept by the frames of whoever carries it: when they are gone, it is over."""
+
+    __slots__ = (
+        "__weakref__",
+        "deadline",
+        "is_over",
+        "is_plain",
+        "members",
+        "name",
+        "since",
+        "where",
+    )
+
+    def __init__(self, name: str | None, *, since: float, where: str) -> None:
+        self.is_over = False
+        self.is_plain = True
+        self.members: list[Member] = []
+        self.where = where
+        self.since = since
+        self.deadline = since
+        self.name = name
+        """For whose name it goes, if it may wait for somebody who has locked that."""
+
+    def board(self, carrier: Member, waiting: Sequence[Member]) -> None:
+        """Take the carrier, and those of the queue who can go with it.
+
+        A thread that carries the others cannot leave before they have their answer, so it is the
+        carrier's deadline that counts. Who would lose more than half of its time by that waits
+        for the next; so does who wants something of a name that somebody else here wants.
+        """
+        self.deadline = carrier.deadline
+        self.is_plain = carrier.must_go_alone
+        names, count = set[str](), 0
+        latest = carrier.deadline + (carrier.deadline - self.since)
+        for one in (carrier, *waiting):
+            wanted = {deed.claim.name for deed in one.deeds}
+            goes = one.waits and names.isdisjoint(wanted)
+            if one is not carrier:
+                in_time = self.since < one.deadline <= latest
+                goes = goes and in_time and not (self.is_plain or one.must_go_alone)
+            if goes:
+                names |= wanted
+                count += len(wanted)
+                self.members.append(one)
+                one.begin(self.deadline)
+            if count >= ENOUGH:
+                break
+
+    @property
+    def deeds(self) -> list[Deed]:
+        """What all of them want."""
+        return [deed for one in self.members for deed in one.deeds]
+
+    def tell(self, tokens: Sequence[int | None]) -> None:
+        """Tell each what was done, of all the deeds in their order."""
+        begin = 0
+        for one in self.members:
+            end = begin + len(one.deeds)
+            one.tell(list(tokens[begin:end]))
+            begin = end
+
+    def fail(self, error: Exception) -> None:
+        """Tell all of them why it failed."""
+        for one in self.members:
+            one.fail(error)
+
+    def end(self) -> None:
+        """Be over; who has not been told yet is told that it may have been done or not."""
+        self.is_over = True
+        left = [one for one in self.members if one.is_under_way and not one.is_told]
+        if left:
+            ended = RuntimeError("whoever asked for several at once was interrupted")
+            error = refusals.unanswered(ended, where=self.where)
+            for one in left:
+                one.fail(error)
+        self.members = []  # an error that one of them has knows the frames which keep this
+
+    def __del__(self) -> None:
+        # `members` is not there where an interrupt struck its making.
+        if getattr(self, "members", None):
+            self.end()
