@@ -108,10 +108,11 @@ class AsyncTogether:
 
     async def _with_others(self, member: Member) -> list[int | None]:
         with self._state:
+            may_go = not self._queue  # else somebody looks, who would have gone
             self._queue.append(weakref.ref(member))
         try:
             while not member.is_told:
-                flight = self._boarded(member)
+                flight = self._boarded(member) if may_go else None
                 if flight is not None:
                     work = partial(self._fly, flight)
                     del flight  # from here on it belongs to the work alone
@@ -119,20 +120,21 @@ class AsyncTogether:
                         runtime.undertake(work, name="holdfast-together", ended=member.woken)
                     )
                     del work
-                await self._look_around(member)
+                await member.woken.wait(min(self._time_of(member), LOOK_AGAIN))
+                member.woken.clear()
+                may_go = True
         finally:
             self._leave(member)
         return member.answer()
 
-    async def _look_around(self, member: Member) -> None:
-        """Return when something may have changed; raise if the member's time is up."""
-        now = self._clock.now()
-        with self._state:
-            if now >= member.patience and not member.is_told:
-                raise member.given_up(where=self._wire.where)
-        moment = min(member.patience, now + LOOK_AGAIN)
-        await runtime.wait_for(member.woken, deadline=moment, clock=self._clock)
-        member.woken.clear()
+    def _time_of(self, member: Member) -> float:
+        """Return how long it may still wait; raise if its time is up."""
+        left = member.patience - self._clock.now()
+        if left <= 0:
+            with self._state:
+                if not member.is_told:
+                    raise member.given_up(where=self._wire.where)
+        return max(0.0, left)
 
     def _leave(self, member: Member) -> None:
         with self._state:
