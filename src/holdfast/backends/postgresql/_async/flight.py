@@ -132,6 +132,7 @@ class Flight:
         """
         self.deadline = carrier.deadline
         self.is_plain = carrier.must_go_alone
+        self.name = carrier.deeds[0].claim.name if self.is_plain else None
         names, count = set[str](), 0
         latest = carrier.deadline + (carrier.deadline - self.since)
         for one in (carrier, *waiting):

@@ -73,6 +73,8 @@ class AsyncTogether:
 
     async def renew(self, claims: Sequence[Claim], *, deadline: float) -> list[bool]:
         """Whether each was renewed; the others have to go through their doors."""
+        if not claims:
+            return []
         # Of several at one name at most one stands in the name's own row, and which is not known.
         first = {claim.name: claim for claim in reversed(claims)}
         deeds = [Deed(What.RENEW, claim) for claim in first.values()]

@@ -1,0 +1,236 @@
+"""Of those who go together one goes away: the others get their answers, or are told."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from eventually import eventually
+from going_together import (
+    FIRST,
+    PATIENCE,
+    claim,
+    locked_out,
+    names,
+    on_a_loop,
+    until,
+)
+from interrupting import interrupt, places
+
+from holdfast import OutcomeUnknown
+from holdfast.backends.postgresql._async import together as async_together
+from holdfast.backends.postgresql._async.together import AsyncTogether
+from holdfast.backends.postgresql._sync import together as sync_together
+from holdfast.backends.postgresql._sync.flight import Flight
+from holdfast.backends.postgresql._sync.together import Together
+from holdfast.backends.postgresql.addresses import address_of_url
+from holdfast.backends.postgresql.connection import threads
+from holdfast.backends.postgresql.statements import Deed, Statements, What
+from holdfast.runtime.clock import Clock
+
+
+@pytest.fixture
+def statements(tables) -> Statements:
+    return Statements(tables, namespace="test")
+
+
+@pytest.fixture
+def standstill(monkeypatch) -> None:
+    """Let nobody lose patience with what is under way: how many statements go is on trial."""
+    for module in (async_together, sync_together):
+        monkeypatch.setattr(module, "LATE", PATIENCE)
+
+
+def test_a_task_that_is_alone_needs_no_other(server, statements) -> None:
+    async def main(together: AsyncTogether, clock: Clock) -> None:
+        made: list[Any] = []
+        asyncio.get_running_loop().set_task_factory(
+            lambda loop, work, **more: made.append(work) or asyncio.Task(work, loop=loop, **more)
+        )
+        one = claim("door")
+        await together.take(one, deadline=clock.now() + PATIENCE)
+        await together.give_back(one, deadline=clock.now() + PATIENCE)
+
+        assert made == together._tasks == []
+
+    on_a_loop(server, statements, main)
+
+
+# -- one who goes away -----------------------------------------------------------------
+
+
+def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
+    server, tables, statements, standstill
+) -> None:
+    """Not even the one that carries them; and who was in the queue is not carried."""
+
+    async def main(together: AsyncTogether, clock: Clock) -> None:
+        def start(name: str, within: float) -> asyncio.Task[Any]:
+            taking = together.take(claim(name), deadline=clock.now() + within)
+            return asyncio.ensure_future(taking)
+
+        for one in (claim(one) for one in (*FIRST, *names(4))):
+            await together._in_one([Deed(What.TAKE, one)], clock.now() + PATIENCE)
+            await together.give_back(one, deadline=clock.now() + PATIENCE)
+        with locked_out(server, tables):
+            first = [start(one, PATIENCE) for one in FIRST]
+            await asyncio.sleep(0)
+            waiting = [start(one, PATIENCE) for one in names(4)[:3]]
+            carrier = start("name 3", 2 * PATIENCE)
+            gone = start("name 0", PATIENCE)
+            await until(lambda: len(together._queue) == 5)
+            gone.cancel()
+            first[0].cancel()
+            await until(lambda: together._tasks)
+            carrier.cancel()
+            await asyncio.wait([carrier, gone, first[0]])
+
+        assert None not in await asyncio.gather(*waiting)
+        assert carrier.cancelled()
+        # Whether it was done is not known to the one that was cancelled: it was.
+        assert await together.take(claim("name 3"), deadline=clock.now() + PATIENCE) is None
+
+    on_a_loop(server, statements, main)
+
+
+def test_closing_ends_what_is_under_way_and_tells_those_who_wait(
+    server, tables, statements, standstill
+) -> None:
+    async def main(together: AsyncTogether, clock: Clock) -> None:
+        def start(name: str) -> asyncio.Task[Any]:
+            return asyncio.ensure_future(together.take(claim(name), deadline=clock.now() + 9.0))
+
+        with locked_out(server, tables):
+            first = [start(one) for one in FIRST]
+            await asyncio.sleep(0)
+            waiting = [start(one) for one in names(3)]
+            await until(lambda: len(together._queue) == 3)
+            first[0].cancel()
+            await until(lambda: together._tasks)
+            await together.close()
+            told = await asyncio.gather(*waiting, return_exceptions=True)
+            first[1].cancel()
+            await asyncio.wait(first)
+
+        assert [type(one) for one in told] == [OutcomeUnknown] * 3
+        assert {one.get_name() for one in asyncio.all_tasks()} == {
+            asyncio.current_task().get_name()
+        }
+
+    on_a_loop(server, statements, main)
+
+
+class InstantWire:
+    """Answers at once that all was done."""
+
+    where = "postgresql://here"
+
+    def ask_all(self, requests: Any, *, deadline: float) -> list[Any]:
+        del deadline
+        [(statement, values)] = requests
+        if not statement.lstrip().startswith("INSERT"):
+            return [[(7,)]]
+        return [[(bytes.fromhex(one["key"]), 7) for one in json.loads(values[0])]]
+
+
+def test_an_interrupt_at_any_place_of_the_one_who_carries_leaves_nobody_waiting(
+    tables, monkeypatch
+) -> None:
+    """The others are served, or told that it may have been done."""
+    monkeypatch.setattr(sync_together, "MOST", 1)
+    monkeypatch.setattr(sync_together, "LATE", PATIENCE)
+    clock = Clock()
+    statements = Statements(tables, namespace="test")
+    told: Counter[str] = Counter()
+    gc.collect()  # what other tests left would be finalized in the middle, and interrupted there
+    pool = ThreadPoolExecutor(2)
+
+    def scene(act: Callable[[Callable[[], object]], object]) -> None:
+        """Let one be under way, another wait for it, and a third one carry that."""
+        together = Together(InstantWire(), statements, clock=clock)  # type: ignore[arg-type]
+        under_way = together._let_go(Flight("first", since=clock.now(), where=""))
+        other = pool.submit(together.take, claim("other"), deadline=clock.now() + PATIENCE / 2)
+        eventually(lambda: together._queue)
+
+        def go_on() -> None:
+            eventually(lambda: len(together._queue) == 2 or has_ended.is_set())
+            under_way.is_over = True
+            together._call_next()
+
+        has_ended = threading.Event()
+        going_on = pool.submit(go_on)
+        try:
+            act(lambda: together.take(claim("carrier"), deadline=clock.now() + PATIENCE))
+        finally:
+            has_ended.set()
+        going_on.result(PATIENCE)
+        try:
+            told[str(other.result(PATIENCE / 4))] += 1
+        except OutcomeUnknown:
+            told["in doubt"] += 1
+        assert together.take(claim("last"), deadline=clock.now() + PATIENCE) == 7
+        assert not together._queue
+
+    number = 0
+
+    def count(action: Callable[[], object]) -> None:
+        nonlocal number
+        number = places(action)
+
+    scene(count)
+    for place in range(number + 1):
+        scene(lambda action, place=place: interrupt(action, at=place))
+
+    pool.shutdown()
+    assert set(told) == {"7", "in doubt"}
+
+
+def test_an_interrupt_at_any_place_of_one_who_is_alone_leaves_the_way_free(tables) -> None:
+    clock = Clock()
+    statements = Statements(tables, namespace="test")
+    together = Together(InstantWire(), statements, clock=clock)  # type: ignore[arg-type]
+
+    def take() -> None:
+        together.take(claim("door"), deadline=clock.now() + PATIENCE)
+
+    for place in range(places(take) + 1):
+        interrupt(take, at=place)
+        assert together._time_to_go() is not None
+        assert together.take(claim("door"), deadline=clock.now() + PATIENCE) == 7
+
+
+def test_a_forked_child_waits_for_nobody_of_its_parent(
+    server, tables, statements, standstill
+) -> None:
+    clock = Clock()
+    address = address_of_url(server.url(), where="here", options={})
+    wire = threads.Wire(address, clock=clock)
+    together = Together(wire, statements, clock=clock)
+    with ThreadPoolExecutor(4) as pool:
+        with locked_out(server, tables):
+            asked = [
+                pool.submit(together.take, claim(one), deadline=clock.now() + PATIENCE)
+                for one in (*FIRST, "name 0", "name 1")
+            ]
+            eventually(lambda: len(together._queue) == 2)
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    wire.after_fork_in_child()
+                    together.after_fork_in_child()
+                    is_free = together._time_to_go() is not None and not together._queue
+                    status = 0 if is_free else 2
+                finally:
+                    os._exit(status)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert None not in [one.result(PATIENCE) for one in asked[2:]]
+    wire.close()

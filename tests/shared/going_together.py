@@ -1,0 +1,127 @@
+"""A client whose requests go together, every statement counted, and a server that stands still."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
+
+from eventually import eventually
+
+from holdfast.backends.postgresql._async import together as async_together
+from holdfast.backends.postgresql._async.together import AsyncTogether
+from holdfast.backends.postgresql._sync.together import Together
+from holdfast.backends.postgresql.addresses import address_of_url
+from holdfast.backends.postgresql.connection import aio
+from holdfast.backends.postgresql.statements import Statements
+from holdfast.model import Claim
+from holdfast.runtime.clock import Clock
+
+OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
+PATIENCE = 20.0
+"""What only a hang outlasts."""
+
+STANDS = "wait_event_type = 'Lock' AND strpos(query, '{}') > 0"
+"""Which sessions wait for a lock in such a statement."""
+
+
+def claim(name: str, claim_id: str | None = None, **more: Any) -> Claim:
+    name_of_claim = claim_id or os.urandom(8).hex()
+    return Claim(name_of_claim, name, "client", OWNER, 1, 1, more.pop("ttl", 30.0), **more)
+
+
+class Subject:
+    """One client's; every call blocks, and every statement is counted."""
+
+    def __init__(self, wire, statements: Statements) -> None:
+        self.flavour = flavour = wire.flavour
+        self.wire = wire
+        kind = Together if flavour.name == "sync" else AsyncTogether
+        self.inner: Any = flavour.call(lambda: kind(wire.inner, statements, clock=flavour.clock))
+        self.asked: list[str] = []
+        real = wire.inner.ask_all
+
+        def ask_all(requests: Any, *, deadline: float) -> Any:
+            self.asked.extend(one.statement.split()[0] for one in requests)
+            return real(requests, deadline=deadline)
+
+        wire.inner.ask_all = ask_all
+
+    def call(self, verb: str, what: Any, within: float = PATIENCE) -> Any:
+        deadline = self.flavour.clock.now() + within
+        return self.flavour.call(getattr(self.inner, verb), what, deadline=deadline)
+
+    def start(self, verb: str, what: Any, within: float = PATIENCE) -> Future[Any]:
+        return self.flavour.start(self.call, verb, what, within)
+
+    def know(self, *names: str) -> None:
+        """Let the names be known and idle, as they are as a rule."""
+        for name in names:
+            one = claim(name)
+            request = self.inner._statements.take_new(one)
+            assert self.wire.run(request)
+            assert self.call("give_back", one)
+        self.asked.clear()
+
+    @property
+    def number_waiting(self) -> int:
+        return len(self.inner._queue)
+
+    @property
+    def together(self) -> int:
+        """How many statements went that do several things."""
+        return self.asked.count("INSERT")
+
+    def close(self) -> None:
+        self.flavour.call(self.inner.close)
+
+
+@contextmanager
+def locked_out(server, tables) -> Iterator[Any]:
+    """Let every statement on the table wait, as if the server were slow."""
+    with server.connect() as connection, connection.transaction():
+        connection.execute(f"LOCK TABLE {tables.door} IN ACCESS EXCLUSIVE MODE")
+        yield connection
+
+
+def standing(server, text: str) -> int:
+    """Return how many sessions wait for a lock in such a statement."""
+    where = STANDS.format(text)
+    statement = f"SELECT count(*) FROM pg_stat_activity WHERE {where}"  # noqa: S608 - our own
+    return int(server.run(statement)[0][0])
+
+
+def busy(subject: Subject, server) -> list[Future[Any]]:
+    """Let as much be under way as may be, by those who came first."""
+    first = [subject.start("take", claim(f"first {i}")) for i in range(async_together.MOST)]
+    eventually(lambda: standing(server, "RETURNING d.token") == len(first))
+    return first
+
+
+def on_a_loop(server, statements: Statements, main: Callable[..., Awaitable[None]]) -> None:
+    """Run what is about tasks alone."""
+
+    async def run() -> None:
+        clock = Clock()
+        address = address_of_url(server.url(), where="here", options={})
+        wire = aio.Wire(address, clock=clock)
+        together = AsyncTogether(wire, statements, clock=clock)
+        await main(together, clock)
+        await together.close()
+        await wire.close()
+
+    asyncio.run(run())
+
+
+async def until(happens: Callable[[], Any]) -> None:
+    await asyncio.to_thread(eventually, happens)
+
+
+def names(count: int) -> list[str]:
+    return [f"name {i}" for i in range(count)]
+
+
+FIRST = [f"first {i}" for i in range(async_together.MOST)]
