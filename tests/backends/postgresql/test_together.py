@@ -65,6 +65,14 @@ def test_one_who_is_alone_goes_at_once_by_the_plain_statement(subject) -> None:
     assert subject.asked == ["UPDATE", "UPDATE", "INSERT", "UPDATE", "UPDATE"]
 
 
+def test_a_name_that_nobody_knows_is_taken_by_one_who_says_so(subject) -> None:
+    deadline = subject.flavour.clock.now() + PATIENCE
+    take = subject.inner.take
+
+    assert subject.call("take", claim("door")) is None
+    assert subject.flavour.call(take, claim("door"), deadline=deadline, is_known=False) is not None
+
+
 # -- together --------------------------------------------------------------------------
 
 

@@ -121,10 +121,11 @@ class What(IntEnum):
 
 
 class Deed(NamedTuple):
-    """One thing to do for one claim."""
+    """One thing to do for one claim; who takes a name alone says whether it is known."""
 
     what: What
     claim: Claim
+    is_known: bool = True
 
 
 class Statements:
@@ -158,7 +159,9 @@ class Statements:
         come in the order of their keys: in any other, two of these would wait for each other
         sooner or later.
         """
-        return Request(self._together, (json.dumps([self._recorded(*one) for one in deeds]),))
+        return Request(
+            self._together, (json.dumps([self._recorded(one.what, one.claim) for one in deeds]),)
+        )
 
     def done(self, deeds: Sequence[Deed], rows: Rows) -> list[int | None]:
         """Return the token of each that was done, None for each that was not."""

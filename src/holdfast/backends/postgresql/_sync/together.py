@@ -59,13 +59,15 @@ class Together:
 
     # -- the verbs ---------------------------------------------------------------------
 
-    def take(self, claim: Claim, *, deadline: float) -> int | None:
+    def take(self, claim: Claim, *, deadline: float, is_known: bool = True) -> int | None:
         """Return the token, None if it has to go through the door.
+
+        So it has to, if it goes alone and its name `is_known` and yet unknown to the server.
 
         As its fellows, it raises BackendUnavailable if nothing was done, and OutcomeUnknown if
         something may have been.
         """
-        [token] = self._do([Deed(What.TAKE, claim)], deadline)
+        [token] = self._do([Deed(What.TAKE, claim, is_known)], deadline)
         return token
 
     def give_back(self, claim: Claim, *, deadline: float) -> bool:
@@ -96,11 +98,15 @@ class Together:
             self._call_next()
 
     def _plainly(self, deeds: Sequence[Deed], deadline: float) -> list[int | None]:
-        [(what, claim), *others] = deeds
+        [(what, claim, is_known), *others] = deeds
         if others or what is What.RENEW:
             return self._in_one(deeds, deadline)
-        statements = self._statements
-        request = statements.take(claim) if what is What.TAKE else statements.release(claim)
+        if what is What.RELEASE:
+            request = self._statements.release(claim)
+        elif is_known:
+            request = self._statements.take(claim)
+        else:
+            request = self._statements.take_new(claim)
         [rows] = self._wire.ask_all([request], deadline=deadline)
         return [int(rows[0][0]) if rows else None]
 
