@@ -88,7 +88,7 @@ class AsyncPostgresqlBackend(AsyncBackend):
         self._verbs = Verbs(Dialect(tables), namespace=namespace)
         self._inbox = AsyncInbox(self._wire, Looking(tables, namespace=namespace), clock)
         self._confirming = Confirming(tables, namespace=namespace)
-        self._tidying = AsyncTidying(self._wire, clock)
+        self._tidying = AsyncTidying(self._wire, self._sweeper, clock)
         self._taking_all = TakingAll(tables, self._statements, namespace=namespace)
         self._ringing = Ringing(tables, namespace=namespace)
         self._known = KnownNames()
@@ -150,9 +150,7 @@ class AsyncPostgresqlBackend(AsyncBackend):
         """See the protocol."""
         await self._be_ready(deadline)
         claim = grant.claim
-        # Before, and not after: an interrupt here leaves a release that was not begun, and not
-        # one that was done and not told.
-        await self._sweeper.sweep_now_and_then(deadline=deadline)
+        self._sweeper.count()
         if not tombstone and await self._give_back(claim, deadline):
             return True
         return await self._transact(

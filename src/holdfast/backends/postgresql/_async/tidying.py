@@ -1,4 +1,8 @@
-"""Giving back connections that nobody has used for a while: others need them too."""
+"""Giving back connections that nobody has used for a while: others need them too.
+
+And sweeping idle names, beside the calls of the client: none of them waits for it, and none that
+was answered is told otherwise because of it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
     from holdfast.backends.postgresql._async.background import AsyncRun
+    from holdfast.backends.postgresql._async.sweeping import AsyncSweeper
     from holdfast.backends.postgresql.connection.aio import Wire
     from holdfast.runtime.clock import Clock
 
@@ -16,13 +21,15 @@ BUSY = 10.0
 """While all connections are in use, one looks again after so long."""
 
 SOONEST = 1.0
+LONGEST_SWEEP = 2.0
 
 
 class AsyncTidying:
     """Runs while there are connections."""
 
-    def __init__(self, wire: Wire, clock: Clock) -> None:
+    def __init__(self, wire: Wire, sweeper: AsyncSweeper, clock: Clock) -> None:
         self._wire = wire
+        self._sweeper = sweeper
         self._clock = clock
         self._background = AsyncBackground(self._run, name="holdfast-tidying", clock=clock)
 
@@ -44,6 +51,8 @@ class AsyncTidying:
             now, due_at = self._clock.now(), self._wire.give_back()
             until = now + BUSY if due_at is None else max(due_at, now + SOONEST)
             await runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
+            if self._background.is_wanted(run):
+                await self._sweeper.sweep(deadline=self._clock.now() + LONGEST_SWEEP)
             self._wire.give_back()
             if not self._wire.connections:
                 break

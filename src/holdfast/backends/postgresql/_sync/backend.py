@@ -90,7 +90,7 @@ class PostgresqlBackend(Backend):
         self._verbs = Verbs(Dialect(tables), namespace=namespace)
         self._inbox = Inbox(self._wire, Looking(tables, namespace=namespace), clock)
         self._confirming = Confirming(tables, namespace=namespace)
-        self._tidying = Tidying(self._wire, clock)
+        self._tidying = Tidying(self._wire, self._sweeper, clock)
         self._taking_all = TakingAll(tables, self._statements, namespace=namespace)
         self._ringing = Ringing(tables, namespace=namespace)
         self._known = KnownNames()
@@ -152,9 +152,7 @@ class PostgresqlBackend(Backend):
         """See the protocol."""
         self._be_ready(deadline)
         claim = grant.claim
-        # Before, and not after: an interrupt here leaves a release that was not begun, and not
-        # one that was done and not told.
-        self._sweeper.sweep_now_and_then(deadline=deadline)
+        self._sweeper.count()
         if not tombstone and self._give_back(claim, deadline):
             return True
         return self._transact(lambda: self._verbs.release(claim, tombstone=tombstone), deadline)

@@ -17,41 +17,45 @@ if TYPE_CHECKING:
     from holdfast.backends.sql.steps import Ask
 
 
+AT_ONCE = 64
+"""More sweeps than this are not made up for: the next time there is another chance."""
+
+
 class Sweeper:
-    """One client's broom."""
+    """One client's broom; one at a time sweeps with it."""
 
     def __init__(self, wire: Wire, tables: Tables) -> None:
         self._wire = wire
         self._broom = Broom(tables)
         self._state = runtime.StateLock()
-        self._is_at_it = False
+        self._due = 0
 
-    def sweep_now_and_then(self, *, deadline: float, releases: int = 1) -> int:
-        """Call it with every release; return how many names went. Raises no error of the store."""
+    def count(self, releases: int = 1) -> None:
+        """Know of releases; each of so many makes a sweep due."""
         with self._state:
-            if self._is_at_it or not self._broom.is_due(releases):
-                return 0
-            self._is_at_it = True
-            request = self._broom.request()
+            self._due += self._broom.is_due(releases)
+
+    def sweep(self, *, deadline: float) -> int:
+        """Sweep as often as is due; return how many names went. Raises no error of the store."""
+        with self._state:
+            due, self._due = min(self._due, AT_ONCE), 0
+        gone = 0
         try:
-            return self._sweep(request, deadline)
+            for _ in range(due):
+                gone += self._sweep(self._broom.request(), deadline)
         except LockError:
-            # The caller's own request comes first, and will tell what is wrong with the store.
-            # What was not swept goes the next time.
-            return 0
-        finally:
-            with self._state:
-                self._is_at_it = False
+            # Whoever asks the store next will tell what is wrong with it. What was not swept goes
+            # the next time.
+            return gone
+        return gone
 
     def after_fork_in_child(self) -> None:
-        """Nobody of the parent's is at it here."""
+        """Wait for nobody of the parent's."""
         self._state = runtime.StateLock()
-        self._is_at_it = False
 
     def _sweep(self, request: Ask, deadline: float) -> int:
         [rows] = self._wire.ask_all([request], deadline=deadline)
-        with self._state:
-            gone, between = self._broom.swept(rows)
+        gone, between = self._broom.swept(rows)
         if between is None:
             return gone
         steps = partial(self._broom.lines, between)

@@ -1,6 +1,10 @@
 # Generated from src/holdfast/backends/postgresql/_async/tidying.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""Giving back connections that nobody has used for a while: others need them too."""
+"""Giving back connections that nobody has used for a while: others need them too.
+
+And sweeping idle names, beside the calls of the client: none of them waits for it, and none that
+was answered is told otherwise because of it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from holdfast.backends.postgresql._sync.background import Run
+    from holdfast.backends.postgresql._sync.sweeping import Sweeper
     from holdfast.backends.postgresql.connection.threads import Wire
     from holdfast.runtime.clock import Clock
 
@@ -18,13 +23,15 @@ BUSY = 10.0
 """While all connections are in use, one looks again after so long."""
 
 SOONEST = 1.0
+LONGEST_SWEEP = 2.0
 
 
 class Tidying:
     """Runs while there are connections."""
 
-    def __init__(self, wire: Wire, clock: Clock) -> None:
+    def __init__(self, wire: Wire, sweeper: Sweeper, clock: Clock) -> None:
         self._wire = wire
+        self._sweeper = sweeper
         self._clock = clock
         self._background = Background(self._run, name="holdfast-tidying", clock=clock)
 
@@ -46,6 +53,8 @@ class Tidying:
             now, due_at = self._clock.now(), self._wire.give_back()
             until = now + BUSY if due_at is None else max(due_at, now + SOONEST)
             runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
+            if self._background.is_wanted(run):
+                self._sweeper.sweep(deadline=self._clock.now() + LONGEST_SWEEP)
             self._wire.give_back()
             if not self._wire.connections:
                 break
