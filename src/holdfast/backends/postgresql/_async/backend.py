@@ -11,6 +11,7 @@ from holdfast.backends.postgresql._async.inbox import AsyncInbox
 from holdfast.backends.postgresql._async.making import dropped, made
 from holdfast.backends.postgresql._async.sweeping import AsyncSweeper
 from holdfast.backends.postgresql._async.tidying import AsyncTidying
+from holdfast.backends.postgresql._async.together import AsyncTogether
 from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
 from holdfast.backends.postgresql.confirming import Confirming
 from holdfast.backends.postgresql.connection.aio import MOST, Wire
@@ -26,7 +27,7 @@ from holdfast.backends.sql.steps import Ask
 from holdfast.backends.sql.verbs import Decided, Verbs
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import ConfigurationError
-from holdfast.model import Capabilities, Grant, Held, TokenQuality
+from holdfast.model import Capabilities, Grant, Held, Renewal, TokenQuality
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from holdfast.backends.sql.steps import Steps
     from holdfast.backends.sql.verbs import Arrived
-    from holdfast.model import Claim, Finding, Holder, Inspection, Renewal, Schema
+    from holdfast.model import Claim, Finding, Holder, Inspection, Schema
     from holdfast.runtime.clock import Clock
 
 T = TypeVar("T")
@@ -91,6 +92,7 @@ class AsyncPostgresqlBackend(AsyncBackend):
         self._tidying = AsyncTidying(self._wire, self._sweeper, clock)
         self._taking_all = TakingAll(tables, self._statements, namespace=namespace)
         self._ringing = Ringing(tables, namespace=namespace)
+        self._together = AsyncTogether(self._wire, self._statements, clock=clock)
         self._known = KnownNames()
         forking.forget_in_child(self)
 
@@ -224,11 +226,13 @@ class AsyncPostgresqlBackend(AsyncBackend):
         """See the protocol."""
         await self._inbox.stop()
         await self._tidying.stop()
+        await self._together.close()
         await self._wire.close()
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""
         self._wire.after_fork_in_child()
+        self._together.after_fork_in_child()
         self._inbox.after_fork_in_child()
         self._tidying.after_fork_in_child()
         self._sweeper.after_fork_in_child()
@@ -242,21 +246,25 @@ class AsyncPostgresqlBackend(AsyncBackend):
     async def _take(self, claim: Claim, deadline: float) -> int | None:
         """Take an empty door by one statement; None if it is not, or was swept."""
         is_known = claim.name in self._known
-        ask = self._statements.take(claim) if is_known else self._statements.take_new(claim)
-        [rows] = await self._wire.ask_all([ask], deadline=deadline)
+        token = await self._together.take(claim, deadline=deadline, is_known=is_known)
         if not is_known:
             self._known.add(claim.name)
-        return rows[0][0] if rows else None
+        return token
 
     async def _give_back(self, claim: Claim, deadline: float) -> bool:
         """End a hold by one statement; false if others are there, or it is not held."""
-        [rows] = await self._wire.ask_all([self._statements.release(claim)], deadline=deadline)
-        return bool(rows)
+        return await self._together.give_back(claim, deadline=deadline)
 
     async def _renew_all(self, grants: Sequence[Grant], deadline: float) -> Sequence[Renewal]:
-        """Renew them in one transaction."""
+        """Renew by one statement all who stand alone in their name's row, the others by doors."""
         claims = [stored(grant.claim) for grant in grants]
-        return await self._transact(lambda: self._verbs.renew(claims), deadline)
+        is_renewed = await self._together.renew(claims, deadline=deadline)
+        left = [claim for claim, is_done in zip(claims, is_renewed, strict=True) if not is_done]
+        if not left:
+            return [Renewal.RENEWED] * len(claims)
+        found = await self._transact(lambda: self._verbs.renew(left), deadline)
+        others = iter(found)
+        return [Renewal.RENEWED if is_done else next(others) for is_done in is_renewed]
 
     # -- through the door --------------------------------------------------------------
 

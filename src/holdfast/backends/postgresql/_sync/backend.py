@@ -13,6 +13,7 @@ from holdfast.backends.postgresql._sync.inbox import Inbox
 from holdfast.backends.postgresql._sync.making import dropped, made
 from holdfast.backends.postgresql._sync.sweeping import Sweeper
 from holdfast.backends.postgresql._sync.tidying import Tidying
+from holdfast.backends.postgresql._sync.together import Together
 from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
 from holdfast.backends.postgresql.confirming import Confirming
 from holdfast.backends.postgresql.connection.threads import MOST, Wire
@@ -28,7 +29,7 @@ from holdfast.backends.sql.steps import Ask
 from holdfast.backends.sql.verbs import Decided, Verbs
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import ConfigurationError
-from holdfast.model import Capabilities, Grant, Held, TokenQuality
+from holdfast.model import Capabilities, Grant, Held, Renewal, TokenQuality
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from holdfast.backends.sql.steps import Steps
     from holdfast.backends.sql.verbs import Arrived
-    from holdfast.model import Claim, Finding, Holder, Inspection, Renewal, Schema
+    from holdfast.model import Claim, Finding, Holder, Inspection, Schema
     from holdfast.runtime.clock import Clock
 
 T = TypeVar("T")
@@ -93,6 +94,7 @@ class PostgresqlBackend(Backend):
         self._tidying = Tidying(self._wire, self._sweeper, clock)
         self._taking_all = TakingAll(tables, self._statements, namespace=namespace)
         self._ringing = Ringing(tables, namespace=namespace)
+        self._together = Together(self._wire, self._statements, clock=clock)
         self._known = KnownNames()
         forking.forget_in_child(self)
 
@@ -222,11 +224,13 @@ class PostgresqlBackend(Backend):
         """See the protocol."""
         self._inbox.stop()
         self._tidying.stop()
+        self._together.close()
         self._wire.close()
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""
         self._wire.after_fork_in_child()
+        self._together.after_fork_in_child()
         self._inbox.after_fork_in_child()
         self._tidying.after_fork_in_child()
         self._sweeper.after_fork_in_child()
@@ -240,21 +244,25 @@ class PostgresqlBackend(Backend):
     def _take(self, claim: Claim, deadline: float) -> int | None:
         """Take an empty door by one statement; None if it is not, or was swept."""
         is_known = claim.name in self._known
-        ask = self._statements.take(claim) if is_known else self._statements.take_new(claim)
-        [rows] = self._wire.ask_all([ask], deadline=deadline)
+        token = self._together.take(claim, deadline=deadline, is_known=is_known)
         if not is_known:
             self._known.add(claim.name)
-        return rows[0][0] if rows else None
+        return token
 
     def _give_back(self, claim: Claim, deadline: float) -> bool:
         """End a hold by one statement; false if others are there, or it is not held."""
-        [rows] = self._wire.ask_all([self._statements.release(claim)], deadline=deadline)
-        return bool(rows)
+        return self._together.give_back(claim, deadline=deadline)
 
     def _renew_all(self, grants: Sequence[Grant], deadline: float) -> Sequence[Renewal]:
-        """Renew them in one transaction."""
+        """Renew by one statement all who stand alone in their name's row, the others by doors."""
         claims = [stored(grant.claim) for grant in grants]
-        return self._transact(lambda: self._verbs.renew(claims), deadline)
+        is_renewed = self._together.renew(claims, deadline=deadline)
+        left = [claim for claim, is_done in zip(claims, is_renewed, strict=True) if not is_done]
+        if not left:
+            return [Renewal.RENEWED] * len(claims)
+        found = self._transact(lambda: self._verbs.renew(left), deadline)
+        others = iter(found)
+        return [Renewal.RENEWED if is_done else next(others) for is_done in is_renewed]
 
     # -- through the door --------------------------------------------------------------
 
