@@ -73,7 +73,7 @@ class Subject:
     @property
     def together(self) -> int:
         """How many statements went that do several things."""
-        return self.asked.count("INSERT")
+        return self.asked.count("WITH")
 
     def close(self) -> None:
         self.flavour.call(self.inner.close)

@@ -62,7 +62,7 @@ def test_one_who_is_alone_goes_at_once_by_the_plain_statement(subject) -> None:
     assert subject.call("give_back", one)
     assert not subject.call("give_back", one)
 
-    assert subject.asked == ["UPDATE", "UPDATE", "INSERT", "UPDATE", "UPDATE"]
+    assert subject.asked == ["UPDATE", "UPDATE", "WITH", "UPDATE", "UPDATE"]
 
 
 def test_a_name_that_nobody_knows_is_taken_by_one_who_says_so(subject) -> None:
@@ -92,7 +92,7 @@ def test_those_who_come_meanwhile_go_as_one_statement(subject, server, tables, s
     assert all(one.result(PATIENCE) is not None for one in first + taken)
     assert [one.result(PATIENCE) for one in freed] == [True] * 3
     assert kept.result(PATIENCE) == [True] * 3
-    assert subject.asked == ["UPDATE"] * len(first) + ["INSERT"]
+    assert subject.asked == ["UPDATE"] * len(first) + ["WITH"]
 
 
 def test_who_wants_a_name_that_is_in_the_batch_already_goes_with_the_next(

@@ -136,7 +136,7 @@ class InstantWire:
     def ask_all(self, requests: Any, *, deadline: float) -> list[Any]:
         del deadline
         [(statement, values)] = requests
-        if not statement.lstrip().startswith("INSERT"):
+        if not statement.lstrip().startswith("WITH"):
             return [[(7,)]]
         return [[(bytes.fromhex(one["key"]), 7) for one in json.loads(values[0])]]
 

@@ -61,53 +61,62 @@ RETURNING true
 
 # Rows that others have locked are left out, and go through the door: one name whose transaction
 # does not end would otherwise hold up all who go with it. Only what is to be changed is locked, so
-# that who comes in vain is in nobody's way. It stays locked until the end: so only a name that
-# nobody knows is inserted, and waited for while another makes it known, in the order of the keys.
-# A row that is yet to be inserted says in `standing` what it is for; one who begins is 0 there.
+# that who comes in vain is in nobody's way. Nobody waits here but for one who makes the same name
+# known, and all do that in the order of the keys; an upsert would also wait for whoever has locked
+# what was made known meanwhile, and two of them for each other.
 # Whether a name is known is not asked by EXISTS: for that the server may read the whole table.
-_MAY = f"""CASE {{what}}
-    WHEN 0 THEN d.id = '' AND d.crowd = 0
-    WHEN 1 THEN d.id = {{id}} AND d.crowd = 0 AND d.standing = 0 AND d.until > {NOW}
-        AND d.since + d.min_hold <= {NOW}
-    ELSE d.id = {{id}} AND d.standing <= 1 AND d.until > {NOW} END"""
 _TOGETHER = f"""
-INSERT INTO {{door}} AS d (key, id, client, owner, party, weight, ttl, lock_delay, min_hold,
-    standing, until, since, token, bell, capacity, last_token, crowd, head)
-SELECT k.key, r.id, coalesce(r.client, ''), coalesce(r.owner, ''), r.party, coalesce(r.weight, 1),
-    coalesce(r.ttl, 0), coalesce(r.lock_delay, 0), coalesce(r.min_hold, 0), r.what,
-    c.now + coalesce(r.ttl, 0), c.now, c.token, '', coalesce(r.capacity, 1), c.token, 0, 0
-FROM json_to_recordset($1::json) AS r (what smallint, key text, id text, client text, owner text,
-        party text, weight bigint, ttl float8, lock_delay float8, min_hold float8,
-        capacity bigint)
-    CROSS JOIN (SELECT now, (now * 1000000)::bigint AS token FROM (SELECT {NOW} AS now) AS t) AS c
-    CROSS JOIN LATERAL (SELECT decode(r.key, 'hex') AS key) AS k
-    LEFT JOIN LATERAL (
-        SELECT true AS is_ours FROM {{door}} AS d
-        WHERE d.key = k.key AND {_MAY.format(what="r.what", id="r.id")}
-        FOR UPDATE SKIP LOCKED
-    ) AS l ON true
-WHERE l.is_ours OR r.what = 0 AND (SELECT true FROM {{door}} AS e WHERE e.key = k.key) IS NULL
-ORDER BY 1
-ON CONFLICT (key) DO UPDATE SET
-    id = CASE excluded.standing WHEN 0 THEN excluded.id WHEN 1 THEN '' ELSE d.id END,
-    client = CASE excluded.standing WHEN 0 THEN excluded.client WHEN 1 THEN '' ELSE d.client END,
-    owner = CASE excluded.standing WHEN 0 THEN excluded.owner WHEN 1 THEN '' ELSE d.owner END,
-    party = CASE excluded.standing WHEN 0 THEN excluded.party WHEN 1 THEN NULL ELSE d.party END,
-    weight = CASE excluded.standing WHEN 0 THEN excluded.weight ELSE d.weight END,
-    ttl = CASE excluded.standing WHEN 0 THEN excluded.ttl ELSE d.ttl END,
-    lock_delay = CASE excluded.standing WHEN 0 THEN excluded.lock_delay ELSE d.lock_delay END,
-    min_hold = CASE excluded.standing WHEN 0 THEN excluded.min_hold ELSE d.min_hold END,
-    standing = 0,
-    until = CASE excluded.standing WHEN 1 THEN 0 ELSE excluded.until END,
-    since = CASE excluded.standing WHEN 0 THEN excluded.since ELSE d.since END,
-    token = CASE excluded.standing WHEN 0 THEN greatest(d.last_token + 1, excluded.token)
-        ELSE d.token END,
-    bell = '',
-    capacity = CASE excluded.standing WHEN 0 THEN excluded.capacity ELSE d.capacity END,
-    last_token = CASE excluded.standing WHEN 0 THEN greatest(d.last_token + 1, excluded.token)
-        ELSE d.last_token END
-WHERE {_MAY.format(what="excluded.standing", id="excluded.id")}
-RETURNING key, token
+WITH r AS MATERIALIZED (
+    SELECT k.key, j.what, j.id, coalesce(j.client, '') AS client, coalesce(j.owner, '') AS owner,
+        j.party, coalesce(j.weight, 1) AS weight, coalesce(j.ttl, 0) AS ttl,
+        coalesce(j.lock_delay, 0) AS lock_delay, coalesce(j.min_hold, 0) AS min_hold,
+        coalesce(j.capacity, 1) AS capacity, c.now, (c.now * 1000000)::bigint AS token, l.is_ours
+    FROM json_to_recordset($1::json) AS j (what smallint, key text, id text, client text,
+            owner text, party text, weight bigint, ttl float8, lock_delay float8,
+            min_hold float8, capacity bigint)
+        CROSS JOIN (SELECT {NOW} AS now) AS c
+        CROSS JOIN LATERAL (SELECT decode(j.key, 'hex') AS key) AS k
+        LEFT JOIN LATERAL (
+            SELECT true AS is_ours FROM {{door}} AS d
+            WHERE d.key = k.key AND CASE j.what
+                WHEN 0 THEN d.id = '' AND d.crowd = 0
+                WHEN 1 THEN d.id = j.id AND d.crowd = 0 AND d.standing = 0 AND d.until > {NOW}
+                    AND d.since + d.min_hold <= {NOW}
+                ELSE d.id = j.id AND d.standing <= 1 AND d.until > {NOW} END
+            FOR UPDATE SKIP LOCKED
+        ) AS l ON true
+), made AS (
+    INSERT INTO {{door}} (key, id, client, owner, party, weight, ttl, lock_delay, min_hold,
+        standing, until, since, token, bell, capacity, last_token, crowd, head)
+    SELECT key, id, client, owner, party, weight, ttl, lock_delay, min_hold, 0, now + ttl, now,
+        token, '', capacity, token, 0, 0
+    FROM r WHERE what = 0 AND is_ours IS NULL
+        AND (SELECT true FROM {{door}} AS e WHERE e.key = r.key) IS NULL
+    ORDER BY key
+    ON CONFLICT (key) DO NOTHING
+    RETURNING key, token
+), changed AS (
+    UPDATE {{door}} AS d SET
+        id = CASE r.what WHEN 0 THEN r.id WHEN 1 THEN '' ELSE d.id END,
+        client = CASE r.what WHEN 0 THEN r.client WHEN 1 THEN '' ELSE d.client END,
+        owner = CASE r.what WHEN 0 THEN r.owner WHEN 1 THEN '' ELSE d.owner END,
+        party = CASE r.what WHEN 0 THEN r.party WHEN 1 THEN NULL ELSE d.party END,
+        weight = CASE r.what WHEN 0 THEN r.weight ELSE d.weight END,
+        ttl = CASE r.what WHEN 0 THEN r.ttl ELSE d.ttl END,
+        lock_delay = CASE r.what WHEN 0 THEN r.lock_delay ELSE d.lock_delay END,
+        min_hold = CASE r.what WHEN 0 THEN r.min_hold ELSE d.min_hold END,
+        standing = 0,
+        until = CASE r.what WHEN 1 THEN 0 ELSE r.now + r.ttl END,
+        since = CASE r.what WHEN 0 THEN r.now ELSE d.since END,
+        token = CASE r.what WHEN 0 THEN greatest(d.last_token + 1, r.token) ELSE d.token END,
+        bell = '',
+        capacity = CASE r.what WHEN 0 THEN r.capacity ELSE d.capacity END,
+        last_token = CASE r.what WHEN 0 THEN greatest(d.last_token + 1, r.token)
+            ELSE d.last_token END
+    FROM r WHERE d.key = r.key AND r.is_ours
+    RETURNING d.key, d.token
+)
+SELECT key, token FROM made UNION ALL SELECT key, token FROM changed
 """
 _NOTIFY = "SELECT pg_notify($1, $2)"
 
