@@ -10,6 +10,7 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+import servers.postgresql as postgresql_servers
 import servers.redis as redis_servers
 import servers.zookeeper as zookeeper_servers
 from hammer import hammer, hammer_close
@@ -26,6 +27,7 @@ STORES = {
     "memory": lambda folder: f"memory://{folder.name}",
     "sqlite": lambda folder: f"sqlite://{folder}/locks.db",
     "redis": lambda _: redis_servers.shared_server().url,
+    "postgresql": lambda _: postgresql_servers.shared_server().url(),
     "zookeeper": lambda _: zookeeper_servers.shared_server().url,
 }
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.runtime import aio as runtime
+from holdfast.runtime import forking
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -110,6 +111,7 @@ class AsyncBackground:
 
     def after_fork_in_child(self) -> None:
         """Nothing of the parent's runs here."""
+        forking.leak(self._runs)  # a task that ends here would be told of as if it were ours
         self._state = runtime.StateLock()
         self._run, self._runs = None, set()
 

@@ -12,6 +12,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from holdfast.runtime import forking
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class Background:
 
     def after_fork_in_child(self) -> None:
         """Nothing of the parent's runs here."""
+        forking.leak(self._runs)  # a task that ends here would be told of as if it were ours
         self._state = runtime.StateLock()
         self._run, self._runs = None, set()
 

@@ -1,0 +1,114 @@
+"""When a client looks at the lines in which its claims stand, decided without a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.backends.postgresql.lines import (
+    LESS_QUICK,
+    QUICK,
+    SLOW,
+    STEADY,
+    Glance,
+    Lines,
+    Sight,
+)
+from holdfast.core.door import WINDOW
+from holdfast.model import Claim
+
+FAR = Sight(is_waiting=True, is_head=True, ends_in=30.0, window_ends_in=None)
+BEHIND = FAR._replace(is_head=False)
+
+
+def claim(number: int, name: str = "door") -> Claim:
+    return Claim(f"claim {number}", name, "client", "owner", 1, 1, 30.0)
+
+
+@pytest.fixture
+def lines() -> Lines:
+    return Lines()
+
+
+def test_one_look_is_for_all_names_and_for_the_first_of_ours_at_each(lines):
+    for number, name in enumerate(("a", "a", "b")):
+        lines.stands(claim(number, name), number + 1, BEHIND, now=float(number))
+
+    assert lines.due_at() == STEADY
+    assert lines.take_due(STEADY, most=9) == [
+        Glance("a", "claim 0", 1),
+        Glance("b", "claim 2", 3),
+    ]
+    assert lines.due_at() == 2 * STEADY
+
+
+def test_the_first_in_line_looks_when_a_hold_would_be_over(lines):
+    lines.stands(claim(1), 1, FAR._replace(ends_in=1.5), now=10.0)
+
+    assert lines.due_at() == 11.5
+
+
+def test_the_others_look_when_one_who_was_let_in_has_not_answered(lines):
+    lines.stands(claim(1), 1, BEHIND._replace(ends_in=1.5), now=10.0)
+    assert lines.due_at() == 10.0 + STEADY
+
+    lines.stands(claim(1), 1, BEHIND._replace(window_ends_in=1.5), now=10.0)
+    assert lines.due_at() == 11.5
+
+
+def test_whoever_is_told_that_one_before_it_was_let_in_looks_after_the_window(lines):
+    """And not at all while others come and go in front of it."""
+    lines.stands(claim(1), 1, BEHIND, now=0.0)
+
+    lines.watch("claim 1", now=1.0)
+    first = lines.due_at()
+    lines.watch("claim 1", now=3.0)
+
+    assert first == pytest.approx(1.0 + WINDOW, abs=0.1)
+    assert lines.due_at() == pytest.approx(3.0 + WINDOW, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "sight",
+    [FAR._replace(is_waiting=False), FAR._replace(ends_in=0.0), FAR._replace(ends_in=None), None],
+    ids=["let in or turned away", "a hold is over", "nobody is inside", "no such name"],
+)
+def test_what_is_seen_lets_a_claim_ask(lines, sight):
+    lines.stands(claim(1), 1, FAR, now=0.0)
+    [glance] = lines.take_due(STEADY, most=9)
+
+    assert list(lines.learn(glance, sight, now=STEADY)) == ["claim 1"]
+
+
+def test_what_is_seen_of_one_who_has_left_is_forgotten(lines):
+    lines.stands(claim(1), 1, FAR, now=0.0)
+    [glance] = lines.take_due(STEADY, most=9)
+    lines.forget("claim 1", now=STEADY)
+
+    assert list(lines.learn(glance, None, now=STEADY)) == []
+    assert not lines.are_any
+
+
+def test_the_next_of_ours_is_looked_for_when_the_first_leaves(lines):
+    lines.stands(claim(1), 1, FAR._replace(ends_in=2.0), now=0.0)
+    lines.stands(claim(2), 2, BEHIND, now=0.0)
+    lines.forget("claim 1", now=1.0)
+
+    assert lines.due_at() == 2.0
+    assert lines.take_due(2.0, most=9) == [Glance("door", "claim 2", 2)]
+
+
+def test_where_nothing_rings_only_the_head_of_a_line_looks_often(lines):
+    lines.rings = False
+    lines.stands(claim(1, "a"), 1, FAR, now=0.0)
+    lines.stands(claim(2, "b"), 1, BEHIND, now=0.0)
+
+    pauses, now = [], 0.0
+    while now < SLOW:
+        due_at = lines.due_at()
+        pauses.append(due_at - now)
+        now = due_at
+        for glance in lines.take_due(now, most=9):
+            lines.learn(glance, FAR if glance.name == "a" else BEHIND, now=now)
+
+    assert pauses[0] == QUICK
+    assert max(pauses) == pytest.approx(LESS_QUICK)

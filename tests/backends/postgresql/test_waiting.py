@@ -1,0 +1,71 @@
+"""What waiting costs the server, and what it costs where nothing is pushed."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pytest
+from both_flavours import number_waiting
+from eventually import eventually
+from fault_scene import new_name
+from servers.pgbouncer import PgBouncer
+from servers.proxy import Message, Proxy
+
+LONG = 11.0
+
+
+@pytest.fixture
+def counted(server, outliving):
+    """A way to the server, and how many messages went up on it."""
+    sent: list[Message] = []
+    proxy = outliving.enter_context(Proxy(server.port, scheme="postgresql"))
+
+    def note(message: Message) -> bool:
+        sent.append(message)
+        return False
+
+    proxy.reset_on(note)
+    return f"postgresql://postgres@{proxy.address}/postgres", sent
+
+
+def test_a_waiting_client_looks_once_in_five_seconds(flavour, server, counted):
+    """However many of its claims wait, at one name or at several."""
+    url, sent = counted
+    names = [new_name() for _ in range(3)]
+    holders = flavour.locks(server.url())
+    held = [holders.lock(name).acquire() for name in names]
+    locks = flavour.locks(url)
+    waiting = [flavour.start(locks.lock(name).acquire, timeout=60) for name in names * 2]
+    eventually(lambda: number_waiting(locks) == len(waiting))
+    eventually(lambda: not grows(sent))
+
+    before = len(sent)
+    time.sleep(LONG)
+
+    assert len(sent) - before <= LONG // 5 + 1
+    assert all(lease.is_trusted for lease in held)
+    assert not any(one.done() for one in waiting)
+
+
+def grows(sent: list[Message]) -> bool:
+    """Whether more is sent within a moment: they all ask once more when they listen."""
+    before = len(sent)
+    time.sleep(0.5)
+    return len(sent) > before
+
+
+def test_behind_a_pooler_it_is_said_once_that_nobody_is_woken(flavour, server, outliving, caplog):
+    """And the lock is handed over all the same, again and again."""
+    pooler = outliving.enter_context(PgBouncer(server))
+    holders, locks = flavour.locks(pooler.url()), flavour.locks(pooler.url())
+    with caplog.at_level(logging.WARNING, logger="holdfast"):
+        for name in (new_name(), new_name()):
+            lease = holders.lock(name).acquire()
+            waiter = flavour.start(locks.lock(name).acquire, timeout=30)
+            eventually(lambda name=name: holders.inspect(name).line)
+            eventually(lambda: "notifications do not come through" in caplog.text)
+            lease.release()
+            assert waiter.result(20).token > lease.token
+
+    assert caplog.text.count("notifications do not come through") == 1
