@@ -67,6 +67,16 @@ def test_whoever_is_told_that_one_before_it_was_let_in_looks_after_the_window(li
     assert lines.due_at() == pytest.approx(3.0 + WINDOW, abs=0.1)
 
 
+def test_an_answer_that_is_older_than_a_message_does_not_put_the_look_off(lines):
+    """It was read before the one in front was let in, and comes after the word of that."""
+    lines.stands(claim(1), 1, BEHIND, now=0.0)
+    lines.watch("claim 1", now=1.0)
+
+    lines.stands(claim(1), 1, BEHIND, now=1.1)
+
+    assert lines.due_at() == pytest.approx(1.0 + WINDOW, abs=0.1)
+
+
 @pytest.mark.parametrize(
     "sight",
     [FAR._replace(is_waiting=False), FAR._replace(ends_in=0.0), FAR._replace(ends_in=None), None],

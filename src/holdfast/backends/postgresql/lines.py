@@ -64,6 +64,8 @@ class Line:
     name: str
     claims: dict[str, int] = field(default_factory=dict)
     look_at: float = NEVER
+    watch_at: float = NEVER
+    """When to look for one who was let in before us, whatever an older answer says."""
     pause: float = QUICK
 
     @property
@@ -138,7 +140,8 @@ class Lines:
         """
         name = self._names.get(claim_id)
         if name is not None and self._lines[name].first == claim_id:
-            self._lines[name].look_at = now + WINDOW + SOONEST
+            line = self._lines[name]
+            line.look_at = line.watch_at = now + WINDOW + SOONEST
 
     def due_at(self) -> float:
         """Return when to look next."""
@@ -149,6 +152,8 @@ class Lines:
         ahead = AHEAD if self.rings else 0.0
         due = [one for one in self._lines.values() if one.look_at <= now + ahead][:most]
         for line in due:
+            if line.watch_at <= now:
+                line.watch_at = NEVER
             line.look_at = now + (STEADY if self.rings else SLOW)
         return [Glance(one.name, one.first, one.claims[one.first]) for one in due]
 
@@ -171,7 +176,7 @@ class Lines:
         moment = sight.ends_in if sight.is_head else sight.window_ends_in
         ends_in = NEVER if moment is None else max(SOONEST, moment)
         if self.rings:
-            line.look_at = now + min(STEADY, ends_in)
+            line.look_at = min(now + min(STEADY, ends_in), line.watch_at)
         elif sight.is_head:
             line.look_at = now + min(line.pause, ends_in)
             line.pause = min(LESS_QUICK, line.pause * GROWTH)
