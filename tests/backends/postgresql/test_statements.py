@@ -119,7 +119,7 @@ def together(wire, statements: Statements, *deeds: Deed) -> list[int | None]:
 
 def test_takes_releases_and_renewals_go_as_one(wire, server, tables, statements) -> None:
     [old] = together(wire, statements, Deed(What.TAKE, claim("a", "one")))
-    [kept] = together(wire, statements, Deed(What.TAKE, claim("b", "two", ttl=1.0)))
+    [kept] = together(wire, statements, Deed(What.TAKE, claim("b", "two", ttl=30.0)))
 
     done = together(
         wire,

@@ -18,6 +18,8 @@ class OnPostgresql:
 
     url: ClassVar[Callable[[], str]]
     ttl = 0.3
+    # Every grant is a commit, which waits for a disk that all other tests write to as well.
+    slack = 3.0
 
     def set_up(self) -> None:
         url = type(self).url()

@@ -71,7 +71,7 @@ def test_twenty_waiters_killed_together_cost_one_window(flavour, door, puppet):
 
 def test_a_forked_child_holds_nothing_and_its_parent_loses_nothing(flavour, door, puppet):
     """The child uses connections of its own, closes, dies: no reply of the parent's is taken."""
-    parent = puppet(flavour.name, door.url, ttl=1.5)
+    parent = puppet(flavour.name, door.url, ttl=6)
     token = parent.ask("acquire", door.name)
     children = [parent.fork(), parent.fork()]
     with pytest.raises(LeaseLost) as told:
@@ -92,7 +92,7 @@ def test_a_forked_child_holds_nothing_and_its_parent_loses_nothing(flavour, door
 @pytest.mark.parametrize("step", [-86400.0, 86400.0], ids=["back", "forward"])
 def test_a_step_of_the_clients_clock_changes_nothing(door, diary, monkeypatch, step):
     """No client's wall clock enters a statement: leases and tokens go by the server's."""
-    locks = door.locks(ttl=1.5, on_event=diary)
+    locks = door.locks(ttl=6, on_event=diary)
     first = locks.lock(door.name).acquire()
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + step)

@@ -16,7 +16,7 @@ TTL = 60.0
 
 
 def test_a_holder_goes_on_over_a_new_connection(server, door, diary):
-    lock = door.elsewhere(ttl=1.5, on_event=diary)
+    lock = door.elsewhere(ttl=6, on_event=diary)
     lease = lock.acquire()
 
     assert server.terminate(OURS) > 0
