@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ROOMS = (
     "memory",
+    "mysql",
     "postgresql",
     "redis",
     "sqlite",

@@ -1,0 +1,1 @@
+"""The verbs on MySQL and MariaDB: the source of both flavours."""

@@ -1,0 +1,1 @@
+"""The connections to a server: a hand-written pair, for tasks and for threads."""

@@ -1,0 +1,1 @@
+"""One connection to the server: a hand-written pair, for tasks and for threads."""

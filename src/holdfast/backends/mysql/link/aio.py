@@ -1,0 +1,129 @@
+"""One connection of the asyncio flavour, by asyncmy; `threads` is its pair."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+from asyncmy import Connection
+from asyncmy.errors import MySQLError
+
+from holdfast.backends.mysql import refusals
+from holdfast.runtime import forking
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.backends.mysql.addresses import Address
+    from holdfast.backends.sql.steps import Ask, Rows
+    from holdfast.runtime.clock import Clock
+
+__all__ = ["DriverError", "Link"]
+
+DriverError = MySQLError
+
+
+class Link:
+    """One connection; the loop reads it all the time, so that its end is seen when it comes."""
+
+    def __init__(self, *, clock: Clock, where: str) -> None:
+        self.used_at = clock.now()
+        self._clock = clock
+        self._where = where
+        self._loop = asyncio.get_running_loop()
+        self._connection: Any = None
+
+    async def connect(self, address: Address, *, deadline: float) -> None:
+        """Reach the server and log in, or raise the driver's error."""
+        left = self._left(deadline)
+        connection = Connection(  # type: ignore[no-untyped-call]
+            **address.settings,
+            charset="utf8mb4",
+            autocommit=None,
+            program_name="holdfast",
+            connect_timeout=left,
+        )
+        # Its own limit is for the first step alone.
+        work = asyncio.ensure_future(connection.connect())
+        try:
+            await asyncio.wait([work], timeout=left)
+        finally:
+            is_late = not work.done()
+            work.cancel()
+        if is_late:
+            await asyncio.wait([work])
+            raise TimeoutError("no answer in time")
+        work.result()
+        self._connection = connection
+
+    async def exchange(self, requests: Sequence[Ask], *, deadline: float) -> list[Rows]:
+        """Return the rows of each, all in one round trip, or raise the driver's error.
+
+        Of a statement that writes: one row, how many it changed, and its insert id. An error of
+        the server's leaves the connection as it was; after any other it is closed.
+        """
+        connection, left = self._connection, self._left(deadline)
+        # A timer that cuts the connection: the driver's own works by cancelling, and costs a task.
+        timer = self._loop.call_later(left, self.close)
+        try:
+            cursor = connection.cursor()
+            text = ";".join(cursor.mogrify(*one) for one in requests)
+            await cursor.execute(text)
+            answers = [await _rows(cursor)]
+            while await cursor.nextset():
+                answers.append(await _rows(cursor))
+        except MySQLError as error:
+            if not refusals.is_answer(error):
+                self.close()
+            raise
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            timer.cancel()
+        return answers
+
+    def _left(self, deadline: float) -> float:
+        left = deadline - self._clock.now()
+        if left <= 0:
+            raise refusals.no_time(where=self._where)
+        return left
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used, as far as is known here."""
+        return self._connection is not None and self._connection.connected
+
+    def is_sound(self) -> bool:
+        """Whether the server still listens, as far as can be seen without asking it."""
+        # It tells this nowhere else; and what came unasked is a goodbye.
+        proto = getattr(self._connection, "_proto", None)
+        return self.is_open and not (proto is None or proto.eof or proto.length > proto.pos)
+
+    def close(self) -> None:
+        """Let go of the connection; the server rolls back what it has not committed."""
+        connection, self._connection = self._connection, None
+        transport = getattr(connection, "_transport", None)
+        if transport is not None and not self._loop.is_closed():
+            # Its own way waits until all was sent, which may be never.
+            transport.abort()
+
+    def disinherit(self) -> None:
+        """Let go, in a forked child, of what the parent uses: without a word to the server."""
+        connection, self._connection = self._connection, None
+        transport = getattr(connection, "_transport", None)
+        sock = None if transport is None else transport.get_extra_info("socket")
+        if sock is not None:
+            forking.leak(connection)
+            # Under the same number: whatever is closed there later is nothing.
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, sock.fileno())
+            os.close(nothing)
+
+
+async def _rows(cursor: Any) -> Rows:  # noqa: ANN401 - it has no types
+    if cursor.description is None:
+        return [(cursor.rowcount, cursor.lastrowid)]
+    rows: Rows = await cursor.fetchall()
+    return rows

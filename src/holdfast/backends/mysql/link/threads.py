@@ -1,0 +1,116 @@
+"""One connection of the sync flavour, by PyMySQL; `aio` is its pair."""
+
+from __future__ import annotations
+
+import select
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+from pymysql.constants import CLIENT
+from pymysql.err import MySQLError
+
+from holdfast.backends.mysql import refusals
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.backends.mysql.addresses import Address
+    from holdfast.backends.sql.steps import Ask, Rows
+    from holdfast.runtime.clock import Clock
+
+__all__ = ["DriverError", "Link"]
+
+DriverError = MySQLError
+
+
+class Link:
+    """One connection, used by one thread at a time."""
+
+    __slots__ = ("__weakref__", "_clock", "_connection", "_where", "used_at")
+
+    def __init__(self, *, clock: Clock, where: str) -> None:
+        self.used_at = clock.now()
+        self._clock = clock
+        self._where = where
+        self._connection: Any = None
+
+    def connect(self, address: Address, *, deadline: float) -> None:
+        """Reach the server and log in, or raise the driver's error."""
+        left = self._left(deadline)
+        connection = pymysql.Connection(
+            **address.settings,
+            charset="utf8mb4",
+            autocommit=None,
+            client_flag=CLIENT.MULTI_STATEMENTS,
+            program_name="holdfast",
+            connect_timeout=left,
+            read_timeout=left,
+            write_timeout=left,
+            defer_connect=True,
+        )
+        self._connection = connection
+        connection.connect()
+
+    def exchange(self, requests: Sequence[Ask], *, deadline: float) -> list[Rows]:
+        """Return the rows of each, all in one round trip, or raise the driver's error.
+
+        Of a statement that writes: one row, how many it changed, and its insert id. An error of
+        the server's leaves the connection as it was; after any other it is closed.
+        """
+        connection, left = self._connection, self._left(deadline)
+        # The driver takes them when it connects only, and each request has its own.
+        connection._read_timeout = connection._write_timeout = left  # noqa: SLF001
+        try:
+            with connection.cursor() as cursor:
+                text = ";".join(cursor.mogrify(*one) for one in requests)
+                cursor.execute(text)
+                answers = [_rows(cursor)]
+                while cursor.nextset():
+                    answers.append(_rows(cursor))
+        except MySQLError as error:
+            if not refusals.is_answer(error):
+                self.close()
+            raise
+        except BaseException:
+            self.close()
+            raise
+        return answers
+
+    def _left(self, deadline: float) -> float:
+        left = deadline - self._clock.now()
+        if left <= 0:
+            raise refusals.no_time(where=self._where)
+        return left
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used, as far as is known here."""
+        return self._connection is not None and self._connection.open
+
+    def is_sound(self) -> bool:
+        """Whether the server still listens, as far as can be seen without asking it."""
+        if not self.is_open:
+            return False
+        poll = select.poll()
+        poll.register(self._connection._sock, select.POLLIN)  # noqa: SLF001 - it shows it nowhere
+        # Nothing is due, so what came is the end.
+        return not poll.poll(0)
+
+    def close(self) -> None:
+        """Let go of the connection; the server rolls back what it has not committed."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            # Its polite way would wait for the socket, and the server needs no goodbye.
+            connection._force_close()  # noqa: SLF001
+
+    def disinherit(self) -> None:
+        """Let go, in a forked child, of what the parent uses: without a word to the server."""
+        # Closed here, it stays open there: nothing is sent for it.
+        self.close()
+
+
+def _rows(cursor: Any) -> Rows:  # noqa: ANN401 - it has no types
+    if cursor.description is None:
+        return [(cursor.rowcount, cursor.lastrowid)]
+    rows: Rows = cursor.fetchall()
+    return rows

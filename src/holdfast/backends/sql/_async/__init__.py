@@ -1,0 +1,1 @@
+"""What SQL stores share that waits: see each module."""

@@ -1,0 +1,1 @@
+"""A few connections to one server, made when needed: a hand-written pair."""

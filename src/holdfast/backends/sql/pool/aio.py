@@ -1,0 +1,131 @@
+"""The pool of the asyncio flavour; `threads` is its pair."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from holdfast.backends.sql.pool.links import Link
+from holdfast.errors import BackendUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from holdfast.runtime.clock import Clock
+
+__all__ = ["Pool"]
+
+L = TypeVar("L", bound=Link)
+
+
+class Pool(Generic[L]):
+    """At most so many connections; whoever finds none free waits for its turn.
+
+    `make` returns one that is yet to be connected, and `connect` connects it by a deadline. One
+    that nobody used for `idle` seconds is not used again: the server may be about to end it.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], L],
+        connect: Callable[[L, float], Awaitable[None]],
+        *,
+        where: str,
+        clock: Clock,
+        most: int,
+        idle: float,
+    ) -> None:
+        self._make = make
+        self._connect = connect
+        self._where = where
+        self._clock = clock
+        self._most = most
+        self._idle_for = idle
+        self._begin()
+
+    def _begin(self) -> None:
+        self._links: weakref.WeakSet[L] = weakref.WeakSet()
+        self._idle: list[L] = []
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self, deadline: float) -> L:
+        """Return a connection that is the caller's alone until it is put back."""
+        while True:
+            if self._idle:
+                link = self._idle.pop()
+                if self._clock.now() - link.used_at < self._idle_for and link.is_sound():
+                    return link
+                self.discard(link)
+            elif len(self._links) < self._most:
+                link = self._make()
+                self._links.add(link)
+                try:
+                    await self._connect(link, deadline)
+                except BaseException:
+                    self.discard(link)
+                    raise
+                return link
+            else:
+                await self._turn(deadline)
+
+    async def _turn(self, deadline: float) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        left = deadline - self._clock.now()
+        try:
+            done, _ = await asyncio.wait([turn], timeout=max(0.0, left))
+        except BaseException:
+            if turn.done():
+                self._tell_next()  # it was for us, and we go
+            raise
+        finally:
+            if not turn.done():
+                turn.cancel()
+                with suppress(ValueError):
+                    self._waiting.remove(turn)
+        if not done:
+            raise BackendUnavailable(f"{self._where}: no connection was free in time")
+
+    def put_back(self, link: L) -> None:
+        """Let others have it; a closed one is forgotten."""
+        if not link.is_open or link not in self._links:
+            self.discard(link)  # or the pool was closed meanwhile
+            return
+        link.used_at = self._clock.now()
+        self._idle.append(link)
+        self._tell_next()
+
+    def discard(self, link: L) -> None:
+        """Close it, and make room for another."""
+        link.close()
+        self._links.discard(link)
+        self._tell_next()
+
+    def _tell_next(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    @property
+    def size(self) -> int:
+        """How many connections there are."""
+        return len(self._links)
+
+    def close(self) -> None:
+        """Close every connection: now, or when its request has ended."""
+        idle, self._idle = self._idle, []
+        self._links = weakref.WeakSet()
+        for one in idle:
+            one.close()
+
+    def after_fork_in_child(self) -> None:
+        """Begin with nothing of the parent's."""
+        links = list(self._links)
+        self._begin()
+        for one in links:
+            one.disinherit()

@@ -1,0 +1,142 @@
+"""The pool of the sync flavour; `aio` is its pair."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from holdfast.backends.sql.pool.links import Link
+from holdfast.errors import BackendUnavailable
+from holdfast.runtime.threads import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.runtime.clock import Clock
+
+__all__ = ["Pool"]
+
+L = TypeVar("L", bound=Link)
+
+LOOK_AGAIN = 0.1
+"""A connection that an interrupt took away is missed by whoever waits for it within so long."""
+
+
+class Pool(Generic[L]):
+    """At most so many connections; whoever finds none free waits for its turn.
+
+    `make` returns one that is yet to be connected, and `connect` connects it by a deadline. One
+    that nobody used for `idle` seconds is not used again: the server may be about to end it.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], L],
+        connect: Callable[[L, float], None],
+        *,
+        where: str,
+        clock: Clock,
+        most: int,
+        idle: float,
+    ) -> None:
+        self._make = make
+        self._connect = connect
+        self._where = where
+        self._clock = clock
+        self._most = most
+        self._idle_for = idle
+        self._begin()
+
+    def _begin(self) -> None:
+        self._state = threading.RLock()
+        # Weakly: one that an interrupt took from its owner counts no more.
+        self._links: weakref.WeakSet[L] = weakref.WeakSet()
+        self._idle: list[L] = []
+        self._waiting: deque[Event] = deque()
+
+    def take(self, deadline: float) -> L:
+        """Return a connection that is the caller's alone until it is put back."""
+        while True:
+            link, turn = self._next()
+            if link is None:
+                self._wait(turn, deadline)
+            elif not link.is_open:
+                try:
+                    self._connect(link, deadline)
+                except BaseException:
+                    self.discard(link)
+                    raise
+                return link
+            elif self._clock.now() - link.used_at < self._idle_for and link.is_sound():
+                return link
+            else:
+                self.discard(link)
+
+    def _wait(self, turn: Event, deadline: float) -> None:
+        left = deadline - self._clock.now()
+        if left <= 0:
+            raise BackendUnavailable(f"{self._where}: no connection was free in time")
+        turn.wait(min(left, LOOK_AGAIN))
+        if not turn.is_set():
+            with suppress(ValueError):
+                self._waiting.remove(turn)
+
+    def _next(self) -> tuple[L | None, Event]:
+        """Return an idle connection, or one that is yet to be made, or when to look again."""
+        turn = Event()
+        with self._state:
+            if self._idle:
+                return self._idle.pop(), turn
+            if sum(one is not None for one in self._links) < self._most:
+                link = self._make()
+                self._links.add(link)
+                return link, turn
+            self._waiting.append(turn)
+        return None, turn
+
+    def put_back(self, link: L) -> None:
+        """Let others have it; a closed one is forgotten."""
+        link.used_at = self._clock.now()
+        with self._state:
+            # Not one that is closed, nor where the pool was closed meanwhile.
+            is_wanted = link.is_open and link in self._links
+            if is_wanted:
+                self._idle.append(link)
+        if is_wanted:
+            self._tell_next()
+        else:
+            self.discard(link)
+
+    def discard(self, link: L) -> None:
+        """Close it, and make room for another."""
+        link.close()
+        with self._state:
+            self._links.discard(link)
+        self._tell_next()
+
+    def _tell_next(self) -> None:
+        with suppress(IndexError):
+            self._waiting.popleft().set()
+
+    @property
+    def size(self) -> int:
+        """How many connections there are."""
+        return len(self._links)
+
+    def close(self) -> None:
+        """Close every connection: now, or when its call has ended."""
+        with self._state:
+            idle, self._idle = self._idle, []
+            self._links = weakref.WeakSet()
+        for one in idle:
+            one.close()
+
+    def after_fork_in_child(self) -> None:
+        """Begin with nothing of the parent's."""
+        links = list(self._links)
+        self._begin()
+        for one in links:
+            one.disinherit()

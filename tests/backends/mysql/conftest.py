@@ -1,0 +1,92 @@
+"""A real MariaDB for all tests of a worker, and wires to it in both flavours."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from both_flavours import Flavour
+from refusals import Refusals
+from servers.mariadb import MariadbServer, shared_server
+
+from holdfast.backends.mysql.addresses import address_of_url
+from holdfast.backends.mysql.connection import aio, threads
+from holdfast.backends.sql.steps import Ask
+
+PATIENCE = 20.0
+"""What only a hang outlasts."""
+
+
+class BlockingWire:
+    """A wire of either flavour, used by blocking calls; requests have patience if not told."""
+
+    def __init__(self, flavour: Flavour, url: str, **options: Any) -> None:
+        kind = threads.Wire if flavour.name == "sync" else aio.Wire
+        address = address_of_url(url, where="mariadb://here", options={})
+        self.inner = flavour.call(lambda: kind(address, clock=flavour.clock, **options))
+        self.flavour = flavour
+
+    def _call(self, name: str, *arguments: Any, within: float = PATIENCE) -> Any:
+        deadline = self.flavour.clock.now() + within
+        return self.flavour.call(getattr(self.inner, name), *arguments, deadline=deadline)
+
+    def ask(self, statement: str, *values: object, within: float = PATIENCE) -> Any:
+        return self._call("ask", Ask(statement, values), within=within)
+
+    def transact(self, begin: Callable[[], Any], **more: Any) -> Any:
+        return self._call("transact", begin, **more)
+
+    def look(self, begin: Callable[[], Any], **more: Any) -> Any:
+        return self._call("look", begin, **more)
+
+    def close(self) -> None:
+        self.flavour.call(self.inner.close)
+
+
+@pytest.fixture
+def server() -> MariadbServer:
+    one = shared_server()
+    one.run("CREATE DATABASE IF NOT EXISTS test")
+    return one
+
+
+@pytest.fixture
+def wire_to(flavour: Flavour) -> Iterator[Callable[..., BlockingWire]]:
+    """Give wires, and close them before their flavour is."""
+    opened: list[BlockingWire] = []
+
+    def open_one(url: str, **options: Any) -> BlockingWire:
+        opened.append(BlockingWire(flavour, url, **options))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def wire(wire_to, server) -> BlockingWire:
+    return wire_to(server.url())
+
+
+@pytest.fixture
+def refusal(flavour, caplog) -> Refusals:
+    """Return the error of an acquire, after a look at all that was said."""
+    return Refusals([flavour], caplog, within=5.0)
+
+
+@pytest.fixture
+def scheme() -> str:
+    return "mariadb"
+
+
+@pytest.fixture
+def numbers(server) -> Iterator[str]:
+    """Give a table of two rows that no other test has."""
+    name = f"n{os.urandom(4).hex()}"
+    server.run(f"CREATE TABLE {name} (k int PRIMARY KEY, v int NOT NULL)", database="test")
+    server.run(f"INSERT INTO {name} VALUES (1, 0), (2, 0)", database="test")
+    yield name
+    server.run(f"DROP TABLE {name}", database="test")

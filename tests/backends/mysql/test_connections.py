@@ -1,0 +1,230 @@
+"""A few connections, each request with a deadline; answers are never mixed up."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from eventually import eventually
+from servers.mariadb import MariadbServer
+from servers.proxy import Proxy
+
+from holdfast import BackendUnavailable, OutcomeUnknown
+from holdfast.backends.mysql import session
+from holdfast.backends.sql.steps import Ask, AskMany
+
+ME = "SELECT CONNECTION_ID()"
+
+
+def running(server: MariadbServer, text: str) -> list[int]:
+    """Return the sessions that run such a statement now."""
+    rows = server.run(
+        "SELECT ID FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()"
+        " AND INFO LIKE %s",
+        f"%{text}%",
+    )
+    return [row[0] for row in rows]
+
+
+def adding(table: str, *rows: int):
+    """Return steps that add one to each of the rows, and read the sum."""
+
+    def steps():
+        for k in rows:
+            yield [Ask(f"SELECT v FROM {table} WHERE k = %s FOR UPDATE", (k,))]
+            yield [AskMany(f"UPDATE {table} SET v = v + 1 WHERE k = %s", [(k,)])]
+        [[(total,)]] = yield [Ask(f"SELECT CAST(SUM(v) AS SIGNED) FROM {table}", ())]
+        return total
+
+    return steps
+
+
+def total(server: MariadbServer, table: str) -> int:
+    return int(server.run(f"SELECT SUM(v) FROM {table}", database="test")[0][0])
+
+
+def test_values_come_back_as_they_were_given(wire) -> None:
+    values = ("naïve ' \" \\ % \0 🔒", b"\0\xff'\\%", 0.1 + 0.2, 2**53 - 1, None)
+    kinds = "CONVERT(%s USING utf8mb4), CAST(%s AS BINARY), %s + 0, %s + 0, %s"
+
+    [found] = wire.ask(f"SELECT {kinds}", *values)
+
+    assert tuple(found) == values
+
+
+def test_the_session_is_as_we_need_it_whatever_the_servers_defaults(wire_to) -> None:
+    defaults = ("--transaction-isolation=SERIALIZABLE", "--sql-mode=ANSI,NO_BACKSLASH_ESCAPES")
+    with MariadbServer(*defaults, "--default-time-zone=+07:00") as one:
+        wire = wire_to(one.url("mysql"))
+
+        [found] = wire.ask("SELECT @@tx_isolation, @@time_zone, @@autocommit, %s", 'it\'s \\ "x"')
+
+        assert tuple(found) == ("READ-COMMITTED", "+00:00", 1, 'it\'s \\ "x"')
+        wire.close()
+
+
+def test_after_an_error_the_connection_is_as_good_as_before(wire) -> None:
+    before = wire.ask(ME)
+    with pytest.raises(Exception, match=r"SQL syntax"):
+        wire.ask("SELEKT 1")
+
+    assert wire.ask(ME) == before
+
+
+def test_a_request_that_is_not_answered_in_time_ends_its_connection(wire) -> None:
+    """Its answer, which comes later, must not be taken for that of the next."""
+    before = wire.ask(ME)
+    with pytest.raises(OutcomeUnknown, match="did not answer"):
+        wire.ask("SELECT SLEEP(30)", within=0.2)
+
+    assert wire.ask(ME) != before
+
+
+def test_four_connections_serve_any_number(wire) -> None:
+    tasks = [wire.flavour.start(wire.ask, "SELECT SLEEP(0.02), %s", i) for i in range(24)]
+
+    answers = [one.result()[0][1] for one in tasks]
+
+    assert answers == list(range(24))
+    assert wire.inner.connections == 4
+
+
+def test_who_gets_no_connection_in_time_has_asked_nothing(wire_to, server) -> None:
+    wire = wire_to(server.url(), most=1)
+    wire.ask("SELECT 1")
+    busy = wire.flavour.start(wire.ask, "SELECT SLEEP(0.613)")
+    eventually(lambda: running(server, "SLEEP(0.613)"))
+
+    with pytest.raises(BackendUnavailable, match="no connection was free in time"):
+        wire.ask("SELECT 1", within=0.05)
+
+    busy.result()
+
+
+def test_a_session_that_the_server_ended_is_replaced(wire, server) -> None:
+    """Seen before anything is asked on it, so nothing is in doubt."""
+    [(number,)] = wire.ask(ME)
+    [link] = wire.inner._pool._idle
+    server.run("KILL %s", number)
+    eventually(lambda: not link.is_sound())
+
+    assert wire.ask(ME) != [(number,)]
+
+
+def test_a_session_that_is_ended_in_the_middle_leaves_us_in_doubt(wire, server) -> None:
+    asked = wire.flavour.start(wire.ask, "SELECT SLEEP(47)")
+    eventually(lambda: running(server, "SLEEP(47)"))
+    for one in running(server, "SLEEP(47)"):
+        server.run("KILL %s", one)
+
+    with pytest.raises(OutcomeUnknown):
+        asked.result()
+
+    assert [tuple(row) for row in wire.ask("SELECT 1")] == [(1,)]
+
+
+@pytest.mark.parametrize("nothing", ["lose_reply_to", "cut_reply_to", "reset_on"])
+def test_a_transaction_that_is_cut_before_its_commit_did_nothing(
+    wire_to, server, numbers, nothing
+) -> None:
+    with Proxy(server.port) as proxy:
+        wire = wire_to(f"mariadb://root@127.0.0.1:{proxy.port}/test")
+        wire.ask("SELECT 1")
+        getattr(proxy, nothing)(b"SUM(v)")
+
+        with pytest.raises(BackendUnavailable, match="nothing was done"):
+            wire.transact(adding(numbers, 1), within=1.0)
+
+        wire.close()
+    eventually(lambda: wire_is_free(server, numbers), what="the row is unlocked")
+    assert total(server, numbers) == 0
+
+
+def wire_is_free(server: MariadbServer, table: str) -> bool:
+    text = f"SELECT k FROM {table} FOR UPDATE SKIP LOCKED"
+    return len(server.run(text, database="test")) == 2
+
+
+@pytest.mark.parametrize("doubt", ["lose_reply_to", "cut_reply_to"])
+def test_a_commit_whose_answer_is_lost_leaves_us_in_doubt(wire_to, server, numbers, doubt) -> None:
+    with Proxy(server.port) as proxy:
+        wire = wire_to(f"mariadb://root@127.0.0.1:{proxy.port}/test")
+        wire.ask("SELECT 1")
+        getattr(proxy, doubt)(b"COMMIT")
+
+        with pytest.raises(OutcomeUnknown):
+            wire.transact(adding(numbers, 1), within=1.0)
+
+        wire.close()
+    assert total(server, numbers) == 1
+
+
+def test_what_the_steps_refuse_is_rolled_back(wire, server, numbers) -> None:
+    def steps():
+        yield from adding(numbers, 1, 2)()
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        wire.transact(steps)
+
+    eventually(lambda: wire_is_free(server, numbers), what="the rows are unlocked")
+    assert total(server, numbers) == 0
+
+
+def test_the_victim_of_a_deadlock_begins_anew(wire, server, numbers) -> None:
+    there = [wire.flavour.start(wire.transact, adding(numbers, 1, 2)) for _ in range(10)]
+    back = [wire.flavour.start(wire.transact, adding(numbers, 2, 1)) for _ in range(10)]
+
+    for one in (*there, *back):
+        one.result()
+
+    assert total(server, numbers) == 40
+
+
+def test_a_row_that_stays_locked_is_waited_for_until_the_deadline(wire, server, numbers) -> None:
+    """Longer than the server waits at a time; nothing was done then."""
+    with server.connect("test", autocommit=False) as other, other.cursor() as cursor:
+        cursor.execute(f"SELECT * FROM {numbers} FOR UPDATE")
+        waiting = wire.flavour.start(wire.transact, adding(numbers, 1))
+        with pytest.raises(BackendUnavailable):
+            wire.transact(adding(numbers, 1), within=session.LONGEST_LOCK_WAIT + 0.5)
+        other.rollback()
+
+    assert waiting.result() == 1
+
+
+def test_who_stands_still_in_a_transaction_loses_it(wire, server, numbers) -> None:
+    """A frozen client would close the name to all."""
+    assert wire.transact(adding(numbers, 1)) == 1
+
+    def frozen():
+        yield [Ask(f"SELECT v FROM {numbers} FOR UPDATE", ())]
+        time.sleep(session.LONGEST_PAUSE + 2)
+        yield [Ask(f"UPDATE {numbers} SET v = 100", ())]
+
+    stopped = wire.flavour.start(wire.transact, frozen)
+    if wire.flavour.name == "sync":
+        eventually(lambda: not wire_is_free(server, numbers), what="it has locked the rows")
+        assert wire.transact(adding(numbers, 1)) == 2
+    with pytest.raises(BackendUnavailable, match="nothing was done"):
+        stopped.result()
+
+    assert total(server, numbers) in (1, 2)
+
+
+def test_an_idle_connection_is_left_before_the_server_ends_it(wire, monkeypatch) -> None:
+    before = wire.ask(ME)
+    monkeypatch.setattr(wire.inner._pool, "_idle_for", 0.0)
+
+    assert wire.ask(ME) != before
+    assert wire.inner.connections == 1
+
+
+def test_a_closed_wire_leaves_nothing_behind(wire, server) -> None:
+    [(number,)] = wire.ask(ME)
+
+    wire.close()
+
+    gone = "SELECT count(*) FROM information_schema.PROCESSLIST WHERE ID = %s"
+    eventually(lambda: server.run(gone, number) == ((0,),), what="the server sees nobody")
+    assert wire.inner.connections == 0

@@ -1,0 +1,40 @@
+"""The contract on a real MariaDB, in both flavours."""
+
+from __future__ import annotations
+
+import os
+
+from servers.mariadb import shared_server
+
+from holdfast import AsyncBackend, Backend
+from holdfast.backends.mysql._async.backend import AsyncMysqlBackend
+from holdfast.backends.mysql._sync.backend import MysqlBackend
+from holdfast.runtime.clock import Clock
+from holdfast.testing import AsyncBackendContract, BackendContract
+
+
+class _Namespace:
+    """A namespace for each test; they share the tables, as applications may."""
+
+    def set_up(self) -> None:
+        server = shared_server()
+        server.run("CREATE DATABASE IF NOT EXISTS test")
+        self.options = {
+            "url": server.url(),
+            "location": f"mariadb://{server.address}/test",
+            "namespace": os.urandom(4).hex(),
+        }
+
+
+class TestAsync(_Namespace, AsyncBackendContract):
+    capabilities = AsyncMysqlBackend.capabilities
+
+    def make_backend(self, clock: Clock) -> AsyncBackend:
+        return AsyncMysqlBackend(clock=clock, **self.options)
+
+
+class TestSync(_Namespace, BackendContract):
+    capabilities = MysqlBackend.capabilities
+
+    def make_backend(self, clock: Clock) -> Backend:
+        return MysqlBackend(clock=clock, **self.options)

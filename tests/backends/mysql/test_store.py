@@ -1,0 +1,115 @@
+"""What only this store can do wrong: names under a collation, waiting without a ring, a fork."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from eventually import eventually
+
+from holdfast.backends.sql.lines import Sight, Waiting, to_ring
+from holdfast.model import Claim
+
+ALIKE = ("job", "JOB", "jób", "job ", "job\0", "job'", 'job"', "job\\", "job%s", "j;ob", "🔒" * 128)
+
+
+def test_names_that_a_collation_takes_for_the_same_are_distinct_locks(
+    flavour, server, namespace
+) -> None:
+    server.run("CREATE DATABASE IF NOT EXISTS swedish COLLATE utf8mb4_swedish_ci")
+    locks = flavour.locks(server.url("swedish"), namespace=namespace)
+
+    leases = [locks.lock(name).acquire(timeout=5) for name in ALIKE]
+
+    assert [one.name for one in locks.survey()] == sorted(ALIKE, key=str.encode)
+    for one in leases:
+        one.release()
+
+
+def test_any_text_may_be_an_owner(flavour, server, namespace) -> None:
+    owner = "saga\0 ' 🔒"
+    locks, others = (flavour.locks(server.url(), namespace=namespace) for _ in range(2))
+    one, other = (client.lock("door", owner=owner).acquire(timeout=5) for client in (locks, others))
+
+    assert one.token == other.token
+    assert len(locks.break_("door", owner=owner)) == 2
+
+
+def test_an_idle_name_is_one_row_and_can_be_swept(flavour, server, namespace) -> None:
+    """By the statement of the documentation, without a token going back."""
+    database = f"sweep_{flavour.name}"
+    server.run(f"CREATE DATABASE {database}")
+    locks = flavour.locks(server.url(database))
+    first = locks.lock("door").acquire(timeout=5)
+    first.release()
+    rows = "SELECT (SELECT count(*) FROM holdfast_door), (SELECT count(*) FROM holdfast_place)"
+    assert server.run(rows, database=database) == ((1, 0),)
+
+    sweep = "DELETE FROM holdfast_door WHERE id = '' AND crowd = 0 AND last_token < "
+    server.run(f"{sweep} (UNIX_TIMESTAMP() + 86400) * 1000000", database=database)
+
+    assert server.run(rows, database=database) == ((0, 0),)
+    assert locks.lock("door").acquire(timeout=5).token > first.token
+
+
+def test_beyond_the_head_a_client_asks_about_once_a_second(flavour, server, namespace) -> None:
+    """However many of its claims wait."""
+    url = server.url()
+    holder = flavour.locks(url, namespace=namespace)
+    leases = [holder.lock(f"door{i}").acquire(timeout=5) for i in range(3)]
+    heads = flavour.locks(url, namespace=namespace)
+    first = [flavour.start(heads.lock(f"door{i}").acquire, timeout=50) for i in range(3)]
+    eventually(lambda: all(len(holder.inspect(f"door{i}").line) == 1 for i in range(3)))
+    others = flavour.locks(url, namespace=namespace)
+    rest = [flavour.start(others.lock(f"door{i % 3}").acquire, timeout=50) for i in range(9)]
+    eventually(lambda: all(len(holder.inspect(f"door{i}").line) == 4 for i in range(3)))
+    pool = getattr(others, "_inner", others)._client.backend._wire._pool
+    eventually(lambda: len(pool._idle) == pool.size, what="all have been told to wait")
+    asked = Counting(pool)
+    began = flavour.clock.now()
+
+    threading.Event().wait(5.0)
+
+    # A slow machine makes them fewer.
+    assert 1 <= asked.count <= (flavour.clock.now() - began) + 2
+    for lease in leases:
+        lease.release()
+    for one in (*first, *rest):
+        flavour.start(lambda one=one: one.result(50).release())
+    eventually(lambda: all(one.done() for one in rest), within=50, what="all had their turn")
+
+
+class Counting:
+    """Counts how often a connection is taken out of a pool."""
+
+    def __init__(self, pool: Any) -> None:
+        self.count = 0
+        self._put_back = pool.put_back
+        pool.put_back = self
+
+    def __call__(self, link: Any) -> None:
+        self.count += 1
+        self._put_back(link)
+
+
+def waiting(name: str, arrived: int) -> Waiting:
+    claim = Claim(f"{name}{arrived}", name, "c", "o", weight=1, capacity=1, ttl=1.0)
+    return Waiting(claim, arrived)
+
+
+@pytest.mark.parametrize(
+    ("sights", "rung"),
+    [
+        ([Sight("a1", False, False), Sight("a2", False, False), Sight("b1", False, False)], []),
+        ([Sight("a1", True, False), Sight("a2", False, False), Sight("b1", False, False)], ["a1"]),
+        ([Sight("a2", False, False), Sight("b1", False, False)], ["a1"]),
+        ([Sight("a1", False, True), Sight("a2", False, True), Sight("b1", False, False)], ["a1"]),
+        ([Sight("a1", False, True), Sight("a2", False, True), Sight("b1", False, True)], "a1 b1"),
+    ],
+    ids=["nothing new", "at the front", "let in or gone", "one moves a line", "one for each line"],
+)
+def test_who_is_rung_after_a_look(sights, rung) -> None:
+    found = to_ring([waiting("a", 2), waiting("b", 1), waiting("a", 1)], sights)
+
+    assert sorted(found) == (rung.split() if isinstance(rung, str) else rung)
