@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 from eventually import eventually
 
+from holdfast.backends.mysql.dialect import MysqlDialect
+from holdfast.backends.mysql.schema import Tables
+from holdfast.backends.mysql.statements import NOW
 from holdfast.backends.sql.lines import Sight, Waiting, to_ring
+from holdfast.core.naming import storage_key
 from holdfast.model import Claim
 
 ALIKE = ("job", "JOB", "jób", "job ", "job\0", "job'", 'job"', "job\\", "job%s", "j;ob", "🔒" * 128)
@@ -34,6 +38,27 @@ def test_any_text_may_be_an_owner(flavour, server, namespace) -> None:
 
     assert one.token == other.token
     assert len(locks.break_("door", owner=owner)) == 2
+
+
+def test_the_time_is_read_after_the_lock_was_waited_for(flavour, wire, server, namespace) -> None:
+    """Read earlier, a lease that ended while we waited would look alive."""
+    flavour.locks(server.url(), namespace=namespace).lock("door").acquire(timeout=5)
+    key, dialect = storage_key(namespace, "door"), MysqlDialect(Tables())
+
+    def steps():
+        return dialect.seen((yield dialect.door(key, front=2, locked=True))).now
+
+    with server.connect("test", autocommit=False) as other, other.cursor() as cursor:
+        cursor.execute("SELECT * FROM holdfast_door WHERE `key` = %s FOR UPDATE", (key,))
+        waiting = flavour.start(wire.transact, steps)
+        blocked = "SELECT count(*) FROM information_schema.INNODB_LOCK_WAITS"
+        eventually(lambda: server.run(blocked) != ((0,),), what="it waits for the row")
+        cursor.execute("SET time_zone = '+00:00'")
+        cursor.execute(f"SELECT SLEEP(0.2), {NOW}")
+        [(_, earliest)] = cursor.fetchall()
+        other.rollback()
+
+    assert waiting.result() >= earliest
 
 
 def test_an_idle_name_is_one_row_and_can_be_swept(flavour, server, namespace) -> None:

@@ -91,15 +91,14 @@ class Wire:
                 raise refusals.undone(error, where=self.where) from error
             self._roll_back(link, trips, deadline)
             raise
-        except BaseException:
-            # What the steps refuse, or an interrupt in the middle.
-            if trips.has_begun:
-                link.close()
+        except Exception:
+            # What the steps refuse, or there was no time left.
+            self._roll_back(link, trips, deadline)
             raise
         return trips.outcome
 
     def _roll_back(self, link: Link, trips: RoundTrips[Any], deadline: float) -> None:
-        if not trips.has_begun:
+        if not (trips.has_begun and link.is_open):
             return
         try:
             link.exchange(ROLLBACK, deadline=deadline)
@@ -119,6 +118,13 @@ class Wire:
                 is_late = self._clock.now() + pause >= deadline
                 if refusals.code_of(error) not in refusals.REPEAT or is_late:
                     raise refusals.refused(error, where=self.where) from error
+            except Exception:
+                raise  # nothing of it is open any more
+            except BaseException:
+                # An interrupt, who knows where: what the transaction has done must not be
+                # committed by whoever begins the next one.
+                link.close()
+                raise
             else:
                 return answer
             finally:

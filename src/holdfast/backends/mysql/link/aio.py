@@ -64,6 +64,8 @@ class Link:
         the server's leaves the connection as it was; after any other it is closed.
         """
         connection, left = self._connection, self._left(deadline)
+        if connection is None:
+            raise refusals.no_time(where=self._where)  # the timer of the last one has cut it
         # A timer that cuts the connection: the driver's own works by cancelling, and costs a task.
         timer = self._loop.call_later(left, self.close)
         try:
