@@ -40,7 +40,7 @@ class MariadbServer(Server):
         server = shlex.join(
             [
                 *("mariadbd", "--no-defaults", "--bootstrap", f"--datadir={data}"),
-                *("--enforce-storage-engine=", *SMALL),
+                *(f"--tmpdir={data}", "--enforce-storage-engine=", *SMALL),
             ]
         )
         say = f"{{ printf %s {shlex.quote(BEGINNING)}; cat {files}; }}"
@@ -57,6 +57,8 @@ class MariadbServer(Server):
             *("mariadbd", "--no-defaults", f"--datadir={self.data}", f"--port={self.port}"),
             *("--bind-address=127.0.0.1", f"--socket={self.directory / 'socket'}"),
             *(f"--pid-file={self.directory / 'pid'}", "--skip-name-resolve", *SMALL),
+            # Of its own: one that starts deletes what another has for the moment in a shared one.
+            f"--tmpdir={self.directory}",
             # What a commit costs is on trial, and what survives a crash.
             "--innodb-flush-log-at-trx-commit=1",
             *self.options,
