@@ -158,6 +158,9 @@ class Wire:
     async def close(self) -> None:
         """Close every connection: now, or when its request has ended."""
         self._pool.close()
+        # The loop closes the sockets in its next turns, and may be about to end.
+        for _ in range(3):
+            await asyncio.sleep(0)
 
     def after_fork_in_child(self) -> None:
         """Begin with nothing of the parent's."""

@@ -44,6 +44,8 @@ class Link:
             program_name="holdfast",
             connect_timeout=left,
         )
+        # Ours before it is made: a cancellation at the moment when it is would leave it open.
+        self._connection = connection
         # Its own limit is for the first step alone.
         work = asyncio.ensure_future(connection.connect())
         try:
@@ -55,7 +57,6 @@ class Link:
             await asyncio.wait([work])
             raise TimeoutError("no answer in time")
         work.result()
-        self._connection = connection
 
     async def exchange(self, requests: Sequence[Ask], *, deadline: float) -> list[Rows]:
         """Return the rows of each, all in one round trip, or raise the driver's error.
