@@ -18,11 +18,11 @@ from holdfast.backends.postgresql.connection.aio import MOST, Wire
 from holdfast.backends.postgresql.dialect import Dialect
 from holdfast.backends.postgresql.known_names import KnownNames
 from holdfast.backends.postgresql.looking import Looking, sight_of
-from holdfast.backends.postgresql.parties import party_key, stored
 from holdfast.backends.postgresql.ringing import Ringing
 from holdfast.backends.postgresql.schema import Tables
 from holdfast.backends.postgresql.statements import Statements
 from holdfast.backends.postgresql.taking_all import TakingAll
+from holdfast.backends.sql.parties import as_stored, party_key
 from holdfast.backends.sql.steps import Ask
 from holdfast.backends.sql.verbs import Decided, Verbs
 from holdfast.core.naming import checked_namespace
@@ -101,7 +101,7 @@ class AsyncPostgresqlBackend(AsyncBackend):
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
         await self._be_ready(deadline)
-        kept = stored(claim)
+        kept = as_stored(claim)
         arrived = self._inbox.lines.arrival_of(claim)
         if arrived is not None:
             answer = await self._ask_again(claim, arrived, deadline)
@@ -117,7 +117,7 @@ class AsyncPostgresqlBackend(AsyncBackend):
     async def _ask_again(self, claim: Claim, arrived: int, deadline: float) -> Grant | Held | None:
         """Return the answer to one who stands in line; None if it has to go through the door."""
         if not self._inbox.was_called(claim.id):
-            return await self._still_waiting(stored(claim), arrived, deadline)
+            return await self._still_waiting(as_stored(claim), arrived, deadline)
         ask = self._confirming.confirm(claim, arrived)
         [rows] = await self._wire.ask_all([ask], deadline=deadline)
         if not rows:
@@ -130,7 +130,7 @@ class AsyncPostgresqlBackend(AsyncBackend):
     ) -> Sequence[Grant] | None:
         """See the protocol."""
         await self._be_ready(deadline)
-        kept = [stored(one) for one in claims]
+        kept = [as_stored(one) for one in claims]
         tokens = await self._wire.transact(lambda: self._taking_all.take(kept), deadline=deadline)
         if tokens is None:
             return None
@@ -145,7 +145,7 @@ class AsyncPostgresqlBackend(AsyncBackend):
     async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
         """See the protocol."""
         await self._be_ready(deadline)
-        claim = stored(grant.claim)
+        claim = as_stored(grant.claim)
         return await self._transact(lambda: self._verbs.hand_over(claim), deadline)
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
@@ -162,7 +162,7 @@ class AsyncPostgresqlBackend(AsyncBackend):
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See the protocol."""
         await self._be_ready(deadline)
-        kept, arrived = stored(claim), self._inbox.lines.arrival_of(claim)
+        kept, arrived = as_stored(claim), self._inbox.lines.arrival_of(claim)
         try:
             await self._transact(
                 lambda: self._verbs.withdraw(kept, arrived=arrived, tombstone=tombstone), deadline
@@ -257,7 +257,7 @@ class AsyncPostgresqlBackend(AsyncBackend):
 
     async def _renew_all(self, grants: Sequence[Grant], deadline: float) -> Sequence[Renewal]:
         """Renew by one statement all who stand alone in their name's row, the others by doors."""
-        claims = [stored(grant.claim) for grant in grants]
+        claims = [as_stored(grant.claim) for grant in grants]
         is_renewed = await self._together.renew(claims, deadline=deadline)
         left = [claim for claim, is_done in zip(claims, is_renewed, strict=True) if not is_done]
         if not left:

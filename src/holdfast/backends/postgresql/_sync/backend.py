@@ -20,11 +20,11 @@ from holdfast.backends.postgresql.connection.threads import MOST, Wire
 from holdfast.backends.postgresql.dialect import Dialect
 from holdfast.backends.postgresql.known_names import KnownNames
 from holdfast.backends.postgresql.looking import Looking, sight_of
-from holdfast.backends.postgresql.parties import party_key, stored
 from holdfast.backends.postgresql.ringing import Ringing
 from holdfast.backends.postgresql.schema import Tables
 from holdfast.backends.postgresql.statements import Statements
 from holdfast.backends.postgresql.taking_all import TakingAll
+from holdfast.backends.sql.parties import as_stored, party_key
 from holdfast.backends.sql.steps import Ask
 from holdfast.backends.sql.verbs import Decided, Verbs
 from holdfast.core.naming import checked_namespace
@@ -103,7 +103,7 @@ class PostgresqlBackend(Backend):
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
         self._be_ready(deadline)
-        kept = stored(claim)
+        kept = as_stored(claim)
         arrived = self._inbox.lines.arrival_of(claim)
         if arrived is not None:
             answer = self._ask_again(claim, arrived, deadline)
@@ -119,7 +119,7 @@ class PostgresqlBackend(Backend):
     def _ask_again(self, claim: Claim, arrived: int, deadline: float) -> Grant | Held | None:
         """Return the answer to one who stands in line; None if it has to go through the door."""
         if not self._inbox.was_called(claim.id):
-            return self._still_waiting(stored(claim), arrived, deadline)
+            return self._still_waiting(as_stored(claim), arrived, deadline)
         ask = self._confirming.confirm(claim, arrived)
         [rows] = self._wire.ask_all([ask], deadline=deadline)
         if not rows:
@@ -132,7 +132,7 @@ class PostgresqlBackend(Backend):
     ) -> Sequence[Grant] | None:
         """See the protocol."""
         self._be_ready(deadline)
-        kept = [stored(one) for one in claims]
+        kept = [as_stored(one) for one in claims]
         tokens = self._wire.transact(lambda: self._taking_all.take(kept), deadline=deadline)
         if tokens is None:
             return None
@@ -147,7 +147,7 @@ class PostgresqlBackend(Backend):
     def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
         """See the protocol."""
         self._be_ready(deadline)
-        claim = stored(grant.claim)
+        claim = as_stored(grant.claim)
         return self._transact(lambda: self._verbs.hand_over(claim), deadline)
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
@@ -162,7 +162,7 @@ class PostgresqlBackend(Backend):
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See the protocol."""
         self._be_ready(deadline)
-        kept, arrived = stored(claim), self._inbox.lines.arrival_of(claim)
+        kept, arrived = as_stored(claim), self._inbox.lines.arrival_of(claim)
         try:
             self._transact(
                 lambda: self._verbs.withdraw(kept, arrived=arrived, tombstone=tombstone), deadline
@@ -255,7 +255,7 @@ class PostgresqlBackend(Backend):
 
     def _renew_all(self, grants: Sequence[Grant], deadline: float) -> Sequence[Renewal]:
         """Renew by one statement all who stand alone in their name's row, the others by doors."""
-        claims = [stored(grant.claim) for grant in grants]
+        claims = [as_stored(grant.claim) for grant in grants]
         is_renewed = self._together.renew(claims, deadline=deadline)
         left = [claim for claim, is_done in zip(claims, is_renewed, strict=True) if not is_done]
         if not left:
