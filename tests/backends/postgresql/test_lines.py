@@ -47,12 +47,14 @@ def test_the_first_in_line_looks_when_a_hold_would_be_over(lines):
     assert lines.due_at() == 11.5
 
 
-def test_the_others_look_when_one_who_was_let_in_has_not_answered(lines):
+@pytest.mark.parametrize("rings", [True, False])
+def test_the_others_look_when_one_who_was_let_in_has_not_answered(lines, rings):
+    lines.rings = rings
     lines.stands(claim(1), 1, BEHIND._replace(ends_in=1.5), now=10.0)
-    assert lines.due_at() == 10.0 + STEADY
+    assert lines.due_at() == 10.0 + (STEADY if rings else SLOW)
 
-    lines.stands(claim(1), 1, BEHIND._replace(window_ends_in=1.5), now=10.0)
-    assert lines.due_at() == 11.5
+    lines.stands(claim(1), 1, BEHIND._replace(window_ends_in=0.5), now=10.0)
+    assert lines.due_at() == 10.5
 
 
 def test_whoever_is_told_that_one_before_it_was_let_in_looks_after_the_window(lines):

@@ -181,4 +181,4 @@ class Lines:
             line.look_at = now + min(line.pause, ends_in)
             line.pause = min(LESS_QUICK, line.pause * GROWTH)
         else:
-            line.look_at = now + SLOW
+            line.look_at = now + min(SLOW, ends_in)
