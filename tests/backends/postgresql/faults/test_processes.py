@@ -52,7 +52,7 @@ def test_a_frozen_holder_is_told_before_its_next_call_returns(flavour, door, pup
     assert door.line() == ([successor.token], 0)
 
 
-def test_twenty_waiters_killed_together_cost_one_window(flavour, door, puppet):
+def test_ten_waiters_killed_together_cost_one_window(flavour, door, puppet):
     """Law 10: the line does not wait for each of the dead; here all of one client."""
     lease = door.elsewhere().acquire()
     crowd = puppet(flavour.name, door.url)
