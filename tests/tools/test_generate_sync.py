@@ -10,7 +10,6 @@ import pytest
 
 import generate_sync
 
-PAIRS = {"AsyncIterator": "Iterator", "__aenter__": "__enter__", "aclose": "close"}
 SOURCE = "src/holdfast/_async"
 OUTPUT = "src/holdfast/_sync"
 
