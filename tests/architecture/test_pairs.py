@@ -85,8 +85,30 @@ def offered(path: Path) -> Iterator[str]:
         yield name
         node = defined.get(name)
         if isinstance(node, ast.ClassDef):
-            inner = {one for part in node.body for one in names_of(part) if is_public(one)}
-            yield from (f"{name}.{one}" for one in inner)
+            yield from (f"{name}.{one}" for one in members(node, body))
+
+
+def members(node: ast.ClassDef, body: list[ast.stmt]) -> set[str]:
+    """Return the public names in a class, with what it has of `holdfast.runtime` by inheritance.
+
+    A pair stands on the runtime: what its halves share there is offered by both, or by one.
+    """
+    found = {one for part in node.body for one in names_of(part) if is_public(one)}
+    parents = {ast.unparse(one).partition("[")[0] for one in node.bases}
+    for one in body:
+        if not isinstance(one, ast.ImportFrom) or not is_of_runtime(one.module):
+            continue
+        module = PACKAGE.joinpath(*str(one.module).split(".")[1:]).with_suffix(".py")
+        inside = ast.parse(module.read_text(encoding="utf-8"), filename=str(module)).body
+        for parent in inside:
+            if isinstance(parent, ast.ClassDef) and parent.name in parents:
+                found |= members(parent, inside)
+    return found
+
+
+def is_of_runtime(module: str | None) -> bool:
+    """Say whether a module stands in the runtime."""
+    return (module or "").startswith("holdfast.runtime.")
 
 
 def names_of(node: ast.stmt) -> list[str]:

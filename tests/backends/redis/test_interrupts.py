@@ -23,6 +23,7 @@ TOUCHED = {
     str(HOME / one)
     for one in (
         "backends/redis/subscription/threads.py",
+        "runtime/reading.py",
         "backends/redis/connection/threads.py",
         "backends/redis/_sync/inbox.py",
         "backends/redis/_sync/heartbeats.py",
