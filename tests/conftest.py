@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from eventually import eventually
 from hypothesis import HealthCheck, settings
 from other_loops import on_the_chosen_loop
-from side_by_side import LongestFirst, number_of_workers
+from side_by_side import LongestFirst, a_seat, number_of_workers
 from started_anywhere import as_from_a_terminal, in_a_session_of_its_own
 
 as_from_a_terminal()
@@ -31,6 +31,13 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_xdist_make_scheduler(config, log) -> LongestFirst:
     """Say who runs which tests."""
     return LongestFirst(config, log)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Wait for a seat before anything of a test is timed."""
+    with a_seat():
+        return (yield)
 
 
 @pytest.fixture(name="eventually")

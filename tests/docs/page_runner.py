@@ -59,7 +59,7 @@ def run_shell(script: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=30,
+        timeout=120,
     )
     if done.returncode:
         raise WrongError(f"exit code {done.returncode} of:\n{script}\n{done.stdout}")

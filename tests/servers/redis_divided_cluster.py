@@ -145,14 +145,18 @@ class DividedCluster(ClusterServers):
                 self._follow(one, masters[0])
         super().heal()
 
-    def move_something(self) -> None:
-        """Let a slot that is in use change its node, if there is one."""
+    def move_something(self) -> bool:
+        """Let a slot that is in use change its node, if there is one; whether it has."""
         masters = [one for one in self.servers if self._is_master_of_some(one)]
+        if len(masters) < 2:  # one is given up by the others for the moment
+            return False
         source, target = random.sample(masters, 2)
         key = self.ask(source, "RANDOMKEY")
-        if key is not None:
-            slot = self.ask(source, "CLUSTER", "KEYSLOT", key)
-            until(lambda: self._moved(slot, source, target), what="the slot has moved")
+        if key is None:
+            return False
+        slot = self.ask(source, "CLUSTER", "KEYSLOT", key)
+        until(lambda: self._moved(slot, source, target), what="the slot has moved")
+        return True
 
     def _moved(self, slot: int, source: RedisServer, target: RedisServer) -> bool:
         # Begun again where a node refused it for the moment, or the slot would stay open.

@@ -2,11 +2,22 @@
 
 Each worker has servers of its own, which its tests share: some break them, or change their
 settings. So the tests of a file stay on one worker, in their order.
+
+Several runs on one machine share its processors, and a test may not notice. So all of them
+together run no more tests at once than one alone would, whoever has started them.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
 
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
@@ -68,3 +79,44 @@ class LongestFirst(LoadScopeScheduling):
         """Return what is smallest for the longest; the rest go by their number of tests."""
         places = (place for place, start in enumerate(EARLY) if scope.startswith(start))
         return next(places, len(EARLY)), -len(self.workqueue[scope])
+
+
+SEATED = "HOLDFAST_TEST_HAS_A_SEAT"
+
+
+@contextmanager
+def a_seat() -> Iterator[None]:
+    """Run one test at a time in one of the machine's seats; wait until one is free.
+
+    A seat is a lock on a file, which the kernel takes back from a worker that was killed. Tests
+    that a test runs sit on its seat.
+    """
+    if SEATED in os.environ:
+        yield
+        return
+    with free_seat() as seat:
+        os.environ[SEATED] = "1"
+        try:
+            yield
+        finally:
+            del os.environ[SEATED]
+            # Said, not only closed: a child that the test has forked has the file open as well.
+            fcntl.flock(seat, fcntl.LOCK_UN)
+
+
+def free_seat() -> IO[str]:
+    """Return a seat that nobody else has until it is closed."""
+    folder = Path(tempfile.gettempdir()) / f"holdfast-tests-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    numbers = list(range(number_of_workers()))
+    while True:
+        random.shuffle(numbers)
+        for number in numbers:
+            seat = (folder / f"seat-{number}").open("w")
+            try:
+                fcntl.flock(seat, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                seat.close()
+            else:
+                return seat
+        time.sleep(0.02)

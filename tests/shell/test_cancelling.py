@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from both_flavours import FLAVOURS, Flavour, number_waiting
 from eventually import eventually
+from virtual import virtual
 
 from holdfast import AcquireTimeout, NotAcquired, OutcomeUnknown, Renewed
+from holdfast.testing import run_in_virtual_time
 
 
 @pytest.fixture(params=FLAVOURS)
@@ -128,3 +131,18 @@ def test_a_wait_is_cancelled_although_the_store_does_not_answer(flavour):
     with pytest.raises(NotAcquired, match="cancelled"):
         waiting.result(10)
     held.release()
+
+
+def test_who_does_not_wait_is_told_of_no_wait_however_slow_the_store_is():
+    async def main() -> None:
+        locks, backend = virtual()
+        async with locks.lock("door"):
+            backend.delay("try_acquire", 1.5)
+
+            with pytest.raises(AcquireTimeout, match="'door' is held: by") as caught:
+                await asyncio.create_task(locks.lock("door").acquire(timeout=0))
+
+        assert caught.value.waited == 0.0
+        await locks.aclose()
+
+    run_in_virtual_time(main())

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
-from side_by_side import ALONE, EARLY, LongestFirst
+import side_by_side
+from eventually import PATIENCE
+from side_by_side import ALONE, EARLY, SEATED, LongestFirst
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -64,3 +69,31 @@ def test_what_is_named_is_there(start):
 
     assert (ROOT / path).exists()
     assert not name or f"def {name}" in (ROOT / path).read_text()
+
+
+# -- several runs at once ------------------------------------------------------------------
+
+
+def test_all_runs_together_have_no_more_seats_than_one(monkeypatch, tmp_path):
+    """The others wait, and come in when a test has ended or its worker was killed."""
+    monkeypatch.setattr(side_by_side, "number_of_workers", lambda: 2)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.delenv(SEATED)
+    first, second = side_by_side.free_seat(), side_by_side.free_seat()
+    with ThreadPoolExecutor(1) as threads:
+        third = threads.submit(side_by_side.free_seat)
+        is_seated_too_early = bool(wait([third], timeout=0.2).done)
+
+        first.close()
+
+        third.result(PATIENCE).close()
+    second.close()
+    assert not is_seated_too_early
+
+
+def test_tests_that_a_test_runs_need_no_seat(monkeypatch):
+    monkeypatch.setattr(side_by_side, "free_seat", None)
+
+    assert SEATED in os.environ
+    with side_by_side.a_seat():
+        assert SEATED in os.environ

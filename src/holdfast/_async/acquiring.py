@@ -172,7 +172,9 @@ class AsyncAcquisition:
         # The holders have grown older since the store told of them.
         now = self._client.clock.now()
         since = now - (self._answered_at or now)
-        return Refused(self._held.after(since), now - self._started)
+        # Who did not mean to wait is not told of a slow store's time as if it were waiting.
+        waited = now - self._started if self._queues else 0.0
+        return Refused(self._held.after(since), waited)
 
     def _new_claim(self) -> Claim:
         lock = self._lock

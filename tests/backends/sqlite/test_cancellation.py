@@ -171,7 +171,7 @@ def test_a_cancelled_wait_that_would_have_timed_out_leaves_nothing_behind(store,
 
     async def in_vain(scene: Scene) -> None:
         with pytest.raises(AcquireTimeout):
-            await scene.client().lock("door").acquire(timeout=0.01)
+            await scene.client().lock("door").acquire(timeout=0.05)
 
     async def play(scene, cut):
         holder, watcher = await scene.client().lock("door").acquire(), scene.client()

@@ -31,8 +31,7 @@ class Unruly:
 
     def _move(self) -> None:
         while not self._ending.wait(0.05):
-            self.servers.move_something()
-            self.moves += 1
+            self.moves += self.servers.move_something()
 
     def stop(self) -> None:
         self._ending.set()

@@ -6,7 +6,7 @@ import pytest
 from eventually import eventually
 from servers.zookeeper import TICK
 
-from holdfast import LeaseLost
+from holdfast import BackendUnavailable, LeaseLost
 
 SYNC_LIMIT = 30
 SILENCE = SYNC_LIMIT * TICK
@@ -61,7 +61,11 @@ def test_a_follower_that_is_back_gives_a_lost_lease_no_second_life(scenes, cutta
         one.flavour.give_up_after(2.0)
         again = one.flavour.start(one.lock.acquire, timeout=20)
         watcher = one.flavour.locks(leader.url)
-        eventually(lambda one=one, w=watcher: w.inspect(one.name).line, what="it waits")
+        eventually(
+            lambda one=one, w=watcher: w.inspect(one.name).line,
+            what="it waits",
+            despite=(BackendUnavailable,),  # the members may have to agree first
+        )
         with pytest.raises(LeaseLost):
             one.lease.check()
         successor.check()

@@ -52,7 +52,10 @@ class Link:
             await asyncio.wait([work], timeout=left)
         finally:
             is_late = not work.done()
-            work.cancel()
+            if is_late:
+                work.cancel()
+                # What was made at that very moment would stay open: nobody else knows it.
+                work.add_done_callback(lambda _: _abort(connection))
         if is_late:
             await asyncio.wait([work])
             raise TimeoutError("no answer in time")
@@ -107,10 +110,8 @@ class Link:
     def close(self) -> None:
         """Let go of the connection; the server rolls back what it has not committed."""
         connection, self._connection = self._connection, None
-        transport = getattr(connection, "_transport", None)
-        if transport is not None and not self._loop.is_closed():
-            # Its own way waits until all was sent, which may be never.
-            transport.abort()
+        if not self._loop.is_closed():
+            _abort(connection)
 
     def disinherit(self) -> None:
         """Let go, in a forked child, of what the parent uses: without a word to the server."""
@@ -123,6 +124,13 @@ class Link:
             nothing = os.open(os.devnull, os.O_RDWR)
             os.dup2(nothing, sock.fileno())
             os.close(nothing)
+
+
+def _abort(connection: Any) -> None:  # noqa: ANN401 - it has no types
+    transport = getattr(connection, "_transport", None)
+    if transport is not None:
+        # Its own way waits until all was sent, which may be never.
+        transport.abort()
 
 
 async def _rows(cursor: Any) -> Rows:  # noqa: ANN401 - it has no types

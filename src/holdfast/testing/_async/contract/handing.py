@@ -89,6 +89,7 @@ class AsyncLawsOfHandingOver(AsyncSubject):
     async def test_law_09_a_lease_that_nobody_adopts_ends_by_its_ttl(self) -> None:
         """Not before, although its client has gone."""
         locks, others = self.locks(), self.locks()
+        await others.inspect("door")  # connected: that may take longer than the ttl
         text = await (await locks.lock("door", ttl=self.ttl).acquire()).detach()
         await locks.aclose()
 

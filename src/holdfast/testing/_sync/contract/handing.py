@@ -91,6 +91,7 @@ class LawsOfHandingOver(Subject):
     def test_law_09_a_lease_that_nobody_adopts_ends_by_its_ttl(self) -> None:
         """Not before, although its client has gone."""
         locks, others = self.locks(), self.locks()
+        others.inspect("door")  # connected: that may take longer than the ttl
         text = locks.lock("door", ttl=self.ttl).acquire().detach()
         locks.close()
 
