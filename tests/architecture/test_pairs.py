@@ -24,7 +24,6 @@ DIFFERENCES = {
     },
     "backends/postgresql/link": {
         "Link.fileno": "a thread polls it together with what may wake it; a loop reads by itself",
-        "Link.is_sound": "a thread has to look whether it has ended; a loop sees it as it ends",
     },
     "backends/redis/connection": {
         "Link": "one is driven by the loop, the other by the thread that asks; only what is "

@@ -13,9 +13,9 @@ from eventually import eventually
 
 from holdfast.backends.postgresql._async import together as async_together
 from holdfast.backends.postgresql._async.together import AsyncTogether
+from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
 from holdfast.backends.postgresql._sync.together import Together
 from holdfast.backends.postgresql.addresses import address_of_url
-from holdfast.backends.postgresql.connection import aio
 from holdfast.backends.postgresql.statements import Statements
 from holdfast.model import Claim
 from holdfast.runtime.clock import Clock
@@ -107,7 +107,7 @@ def on_a_loop(server, statements: Statements, main: Callable[..., Awaitable[None
     async def run() -> None:
         clock = Clock()
         address = address_of_url(server.url(), where="here", options={})
-        wire = aio.Wire(address, clock=clock)
+        wire = AsyncPostgresqlWire(address, clock=clock)
         together = AsyncTogether(wire, statements, clock=clock)
         await main(together, clock)
         await together.close()

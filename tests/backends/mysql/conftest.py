@@ -11,8 +11,9 @@ from both_flavours import Flavour
 from refusals import Refusals
 from servers.mariadb import MariadbServer, shared_server
 
+from holdfast.backends.mysql._async.wire import AsyncMysqlWire
+from holdfast.backends.mysql._sync.wire import MysqlWire
 from holdfast.backends.mysql.addresses import address_of_url
-from holdfast.backends.mysql.connection import aio, threads
 from holdfast.backends.sql.steps import Ask
 
 PATIENCE = 20.0
@@ -23,7 +24,7 @@ class BlockingWire:
     """A wire of either flavour, used by blocking calls; requests have patience if not told."""
 
     def __init__(self, flavour: Flavour, url: str, **options: Any) -> None:
-        kind = threads.Wire if flavour.name == "sync" else aio.Wire
+        kind = MysqlWire if flavour.name == "sync" else AsyncMysqlWire
         address = address_of_url(url, where="mariadb://here", options={})
         self.inner = flavour.call(lambda: kind(address, clock=flavour.clock, **options))
         self.flavour = flavour

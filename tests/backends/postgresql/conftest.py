@@ -11,9 +11,11 @@ import pytest
 from both_flavours import FLAVOURS, Flavour
 from servers.postgresql import PostgresqlServer, shared_server
 
+from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
+from holdfast.backends.postgresql._sync.wire import PostgresqlWire
 from holdfast.backends.postgresql.addresses import address_of_url
-from holdfast.backends.postgresql.connection import aio, threads
 from holdfast.backends.postgresql.schema import Tables
+from holdfast.backends.sql.steps import Ask
 
 PATIENCE = 20.0
 """What only a hang outlasts."""
@@ -24,7 +26,7 @@ class BlockingWire:
 
     def __init__(self, flavour: Flavour, url: str, **options: Any) -> None:
         most = options.pop("most", 4)
-        kind = threads.Wire if flavour.name == "sync" else aio.Wire
+        kind = PostgresqlWire if flavour.name == "sync" else AsyncPostgresqlWire
         address = address_of_url(url, where="postgresql://here", options=options)
         self.inner = flavour.call(partial(_made, kind, address, flavour.clock, most))
         self.flavour = flavour
@@ -34,7 +36,7 @@ class BlockingWire:
         return self.flavour.call(getattr(self.inner, name), *arguments, deadline=deadline, **more)
 
     def ask(self, statement: str, *values: object, within: float = PATIENCE) -> Any:
-        return self._call("ask", statement, values, within=within)
+        return self._call("ask", Ask(statement, values), within=within)
 
     def run(self, request: Any) -> Any:
         return self._call("ask_all", [request])[0]

@@ -12,8 +12,9 @@ from servers.postgresql import PostgresqlServer
 from servers.proxy import Proxy
 
 from holdfast import BackendUnavailable, OutcomeUnknown
+from holdfast.backends.postgresql import session
+from holdfast.backends.postgresql._sync.wire import PostgresqlWire
 from holdfast.backends.postgresql.addresses import address_of_url
-from holdfast.backends.postgresql.connection import aio, threads
 from holdfast.backends.sql.steps import Ask, AskMany
 from holdfast.runtime.clock import Clock
 
@@ -99,8 +100,7 @@ def test_who_gets_no_connection_in_time_has_asked_nothing(wire_to, server) -> No
 def test_idle_connections_are_given_back(wire, server, monkeypatch) -> None:
     wire.ask("SELECT 1")
     assert wire.do("give_back") is not None
-    for module in (aio, threads):
-        monkeypatch.setattr(module, "IDLE", 0.0)
+    monkeypatch.setattr(wire.inner._pool, "_idle_for", 0.0)
 
     assert wire.do("give_back") is None
 
@@ -113,7 +113,7 @@ def test_a_session_that_the_server_ended_is_replaced(wire, server) -> None:
     [(pid,)] = wire.ask("SELECT pg_backend_pid()")
     server.run("SELECT pg_terminate_backend(%s, 10000)", pid)
     if wire.flavour.name == "async":
-        eventually(lambda: not wire.inner._idle[0].is_open)
+        eventually(lambda: not wire.inner._pool._idle[0].is_open)
 
     assert wire.ask("SELECT pg_backend_pid()") != [(pid,)]
 
@@ -173,6 +173,54 @@ def test_steps_that_fail_change_nothing_and_lock_nothing(wire, server, numbers) 
         wire.transact(steps)
 
     assert server.run(f"SELECT v FROM {numbers} FOR UPDATE NOWAIT") == [(0,), (0,)]
+
+
+def test_a_refusal_of_the_steps_costs_no_connection(wire, numbers) -> None:
+    before = wire.ask("SELECT pg_backend_pid()")
+
+    def steps():
+        yield from add_one(numbers)()
+        yield [Ask("SELECT 1")]
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        wire.transact(steps)
+
+    assert wire.ask("SELECT pg_backend_pid()") == before
+    assert wire.transact(add_one(numbers)) == 2
+
+
+@pytest.mark.parametrize("lost", ["lose_reply_to", "cut_reply_to", "reset_on"])
+def test_a_transaction_that_is_cut_before_its_commit_did_nothing(
+    wire_to, server, numbers, lost
+) -> None:
+    with Proxy(server.port) as proxy:
+        wire = wire_to(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres")
+        wire.ask("SELECT 1")
+        getattr(proxy, lost)(b"ORDER BY k FOR UPDATE")
+
+        with pytest.raises(BackendUnavailable, match="nothing was done"):
+            wire.transact(add_one(numbers), within=1.0)
+
+        wire.close()
+    server.run(f"SELECT FROM {numbers} FOR UPDATE")
+    assert server.run(f"SELECT sum(v) FROM {numbers}") == [(0,)]
+
+
+def test_a_row_that_stays_locked_is_waited_for_until_the_deadline(wire, server, numbers) -> None:
+    """Longer than the server waits at a time; nothing was done then."""
+    waits = f"wait_event_type = 'Lock' AND strpos(query, '{numbers}') > 0"
+    with server.connect() as other, other.transaction():
+        other.execute(f"SELECT FROM {numbers} FOR UPDATE")
+        waiting = wire.flavour.start(wire.transact, add_one(numbers))
+        given_up = wire.flavour.start(wire.transact, add_one(numbers), within=0.5)
+        with pytest.raises(BackendUnavailable):
+            given_up.result()
+        with pytest.raises(BackendUnavailable):
+            wire.transact(add_one(numbers), within=session.LONGEST_LOCK_WAIT + 0.2)
+        eventually(lambda: sessions(server, waits) <= 1, what="who gave up waits no longer")
+
+    assert waiting.result() == 2
 
 
 def test_what_only_writes_takes_one_round_trip(wire, numbers, server) -> None:
@@ -290,8 +338,8 @@ def test_the_second_host_is_tried_when_the_first_is_silent(wire_to, server, own_
 def test_a_forked_child_leaves_the_connections_of_its_parent_alone(server) -> None:
     clock = Clock()
     address = address_of_url(server.url(), where="postgresql://here", options={})
-    wire = threads.Wire(address, clock=clock)
-    statement = "SELECT pg_backend_pid()"
+    wire = PostgresqlWire(address, clock=clock)
+    statement = Ask("SELECT pg_backend_pid()")
     before = wire.ask(statement, deadline=clock.now() + 20)
     child = os.fork()
     if child == 0:

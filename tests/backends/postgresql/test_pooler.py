@@ -54,7 +54,7 @@ def test_prepared_statements_that_a_hidden_pooler_forgets_are_sent_anew(wire_to,
     """One that announces the server's own number does not look like one."""
     wire = wire_to(pooler.url(), most=1)
     wire.ask("SELECT 1")
-    wire.inner._idle[0].prepared = set()
+    wire.inner._pool._idle[0].prepared = set()
     others = wire_to(pooler.url())
     tasks = []
     for i in range(30):

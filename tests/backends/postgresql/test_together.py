@@ -290,17 +290,17 @@ def test_a_server_that_cannot_be_reached_has_done_nothing_for_anybody(
         busy(subject, server)
         asked = [subject.start("take", claim(one)) for one in names(3)]
         eventually(lambda: subject.number_waiting == 3)
-        real = subject.wire.inner._connected
+        pool = subject.wire.inner._pool
+        real = pool._connect
 
-        def refused(link: Any, *_: Any) -> Any:
-            subject.wire.inner._discard(link)
+        def refused(*_: Any) -> Any:
             raise BackendUnavailable("nothing listens there")
 
-        subject.wire.inner._connected = refused
+        pool._connect = refused
         server.terminate(STANDS.format("RETURNING d.token"))
         for one in asked:
             with pytest.raises(BackendUnavailable, match="nothing listens"):
                 one.result(PATIENCE)
-        subject.wire.inner._connected = real
+        pool._connect = real
 
     assert subject.call("take", claim("name 0")) is not None

@@ -31,8 +31,8 @@ from holdfast.backends.postgresql._async.together import AsyncTogether
 from holdfast.backends.postgresql._sync import together as sync_together
 from holdfast.backends.postgresql._sync.flight import Flight
 from holdfast.backends.postgresql._sync.together import Together
+from holdfast.backends.postgresql._sync.wire import PostgresqlWire
 from holdfast.backends.postgresql.addresses import address_of_url
-from holdfast.backends.postgresql.connection import threads
 from holdfast.backends.postgresql.statements import Deed, Statements, What
 from holdfast.runtime.clock import Clock
 
@@ -212,7 +212,7 @@ def test_a_forked_child_waits_for_nobody_of_its_parent(
 ) -> None:
     clock = Clock()
     address = address_of_url(server.url(), where="here", options={})
-    wire = threads.Wire(address, clock=clock)
+    wire = PostgresqlWire(address, clock=clock)
     together = Together(wire, statements, clock=clock)
     with ThreadPoolExecutor(4) as pool:
         with locked_out(server, tables):

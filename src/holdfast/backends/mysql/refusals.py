@@ -8,17 +8,29 @@ from __future__ import annotations
 
 import re
 import ssl
+from typing import TYPE_CHECKING
 
-from holdfast.errors import (
-    BackendMisbehaved,
-    BackendUnavailable,
-    ConfigurationError,
-    LockError,
-    OutcomeUnknown,
-)
+from holdfast.backends.sql.refusals import no_time, told, unanswered
+from holdfast.errors import BackendMisbehaved, BackendUnavailable, ConfigurationError
 
-REPEAT = frozenset({1205, 1213})
-"""A row stayed locked for too long, a deadlock: rolled back, and once more may well succeed."""
+if TYPE_CHECKING:
+    from holdfast.errors import LockError
+
+__all__ = [
+    "code_of",
+    "is_answer",
+    "is_forbidden",
+    "may_repeat",
+    "no_time",
+    "refused",
+    "unreachable",
+    "words_of",
+]
+
+_REPEAT = frozenset({1205, 1213})
+"""A row stayed locked for too long, a deadlock."""
+
+_FORBIDDEN = frozenset({1044, 1142, 1227})
 
 _DRIVERS_OWN = range(2000, 3000)
 
@@ -115,23 +127,32 @@ def is_answer(error: BaseException) -> bool:
     return code is not None and code not in _DRIVERS_OWN
 
 
+def may_repeat(error: BaseException) -> bool:
+    """See the protocol."""
+    return code_of(error) in _REPEAT
+
+
+def is_forbidden(error: BaseException | None) -> bool:
+    """See the protocol."""
+    return error is not None and code_of(error) in _FORBIDDEN
+
+
 def refused(error: BaseException, *, where: str) -> LockError:
-    """Return the error behind an answer that says no: as a rule the server did nothing."""
-    code, text = code_of(error), _words(error)
-    if code in _CONFIGURATION:
-        return ConfigurationError(_CONFIGURATION[code].format(where=where, text=text))
-    if code in _OUTAGE:
-        return BackendUnavailable(_OUTAGE[code].format(where=where, text=text))
-    if code in _UNKNOWN:
-        return unanswered(error, where=where)
+    """See the protocol; as a rule the server did nothing."""
+    code, text = code_of(error), words_of(error)
+    if (known := told(code, _CONFIGURATION, _OUTAGE, where=where, text=text)) is not None:
+        return known
+    if code in _UNKNOWN or not is_answer(error):
+        return unanswered(text, where=where)
     return BackendMisbehaved(f"{where}: {text} ({code})")
 
 
 def unreachable(error: BaseException, *, where: str) -> LockError:
-    """Return the error behind a connection that could not be made: nothing was asked."""
-    if code_of(error) in _CONFIGURATION.keys() | _OUTAGE.keys():
-        return refused(error, where=where)
-    text = _words(error)
+    """See the protocol."""
+    text = words_of(error)
+    known = told(code_of(error), _CONFIGURATION, _OUTAGE, where=where, text=text)
+    if known is not None:
+        return known
     if isinstance(error, ssl.SSLError | ssl.CertificateError):
         text = f"SSL: {text}"
     for pattern, kind, sentence in _UNREACHABLE:
@@ -145,21 +166,7 @@ def unreachable(error: BaseException, *, where: str) -> LockError:
     return BackendUnavailable(f"{where} cannot be reached: {text}")
 
 
-def unanswered(error: BaseException, *, where: str) -> LockError:
-    """Return the error of a request that was sent and not answered, or not for certain."""
-    return OutcomeUnknown(f"{where} did not answer: {_words(error)}")
-
-
-def undone(error: BaseException, *, where: str) -> LockError:
-    """Return the error of a transaction that ended before it was to be committed."""
-    return BackendUnavailable(f"{where} did not answer, and nothing was done: {_words(error)}")
-
-
-def no_time(*, where: str) -> LockError:
-    """Return the error of a request for which there was no time left to send it."""
-    return BackendUnavailable(f"{where}: there was no time left to ask")
-
-
-def _words(error: BaseException) -> str:
+def words_of(error: BaseException) -> str:
+    """See the protocol."""
     said = str(error.args[1]) if len(error.args) > 1 else str(error)
     return re.sub(r"\s+", " ", said).strip().rstrip(".") or type(error).__name__

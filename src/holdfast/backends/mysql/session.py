@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.backends.sql.round_trips import Framing
 from holdfast.backends.sql.steps import Ask
 from holdfast.errors import ConfigurationError
 
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     from holdfast.backends.sql.steps import Rows
 
 IDLE = 60.0
-"""The server ends a connection that nobody used for so long: so an idle client gives them back,
-without a thread that looks after it."""
+"""The server ends a connection that nobody used for so long: that of a client which could not give
+it back."""
 
 LONGEST_PAUSE = 3.0
 """A client that stands still in its transaction for longer loses it. Otherwise the name that it
@@ -39,17 +40,18 @@ GREETING: Sequence[Ask] = (
     Ask("SELECT SYSDATE(6), SLEEP(0.001), SYSDATE(6)", ()),
 )
 
-BEGIN: Sequence[Ask] = (
-    Ask(f"SET SESSION wait_timeout = {LONGEST_PAUSE:.0f}", ()),
-    Ask("START TRANSACTION", ()),
-)
-COMMIT: Sequence[Ask] = (
-    Ask("COMMIT", ()),
-    Ask(f"SET SESSION wait_timeout = {IDLE:.0f}", ()),
-)
-ROLLBACK: Sequence[Ask] = (
-    Ask("ROLLBACK", ()),
-    Ask(f"SET SESSION wait_timeout = {IDLE:.0f}", ()),
+_IDLE = Ask(f"SET SESSION wait_timeout = {IDLE:.0f}", ())
+
+FRAMING = Framing(
+    begin=(
+        Ask(f"SET SESSION wait_timeout = {LONGEST_PAUSE:.0f}", ()),
+        Ask("START TRANSACTION", ()),
+    ),
+    commit=(Ask("COMMIT", ()), _IDLE),
+    roll_back=(Ask("ROLLBACK", ()), _IDLE),
+    # Nobody stands still in the middle of what goes in one round trip.
+    opening=(Ask("START TRANSACTION", ()),),
+    closing=(Ask("COMMIT", ()),),
 )
 
 

@@ -5,19 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from holdfast.errors import (
-    BackendMisbehaved,
-    BackendUnavailable,
-    ConfigurationError,
-    LockError,
-    OutcomeUnknown,
-)
+from holdfast.backends.sql.refusals import told, unanswered
+from holdfast.errors import BackendMisbehaved, BackendUnavailable, ConfigurationError
 
 if TYPE_CHECKING:
-    from psycopg import Error
+    from holdfast.errors import LockError
 
-REPEAT = frozenset({"40001", "40P01"})
-"""A serialization failure, a deadlock: nothing was done, and once more may well succeed."""
+_REPEAT = frozenset({"40001", "40P01", "55P03"})
+"""A serialization failure, a deadlock, a row that stayed locked for too long."""
 
 FORGOTTEN = frozenset({"26000", "42P05"})
 """A prepared statement is not there, or is there already: a pooler stands between."""
@@ -43,6 +38,8 @@ _CONFIGURATION = {
     "22P05": "{where}: the database's encoding cannot hold this text ({text}); it must be UTF8",
 }
 _OUTAGE = {
+    "40001": "{where}: others were in the way for too long",
+    "40P01": "{where}: others were in the way for too long",
     "53100": "{where} has no room on its disk ({text})",
     "53200": "{where} is out of memory ({text})",
     "53300": "{where} has no room for another connection ({text}); raise max_connections, use a "
@@ -116,50 +113,47 @@ _UNREACHABLE = (
 )
 
 
-def refused(error: Error, *, where: str) -> LockError:
-    """Return the error behind an answer that says no: as a rule the server did nothing."""
-    code, text = error.sqlstate or "", _words(error)
-    told = _told(code, where=where, text=text)
-    if told is not None:
-        return told
-    if code.startswith(_UNKNOWN) or not code:
-        return unanswered(error, where=where)
+def code_of(error: BaseException | None) -> str | None:
+    """Return the server's code, None if the server has not spoken."""
+    code = getattr(error, "sqlstate", None)
+    return code if isinstance(code, str) else None
+
+
+def may_repeat(error: BaseException) -> bool:
+    """See the protocol."""
+    return code_of(error) in _REPEAT
+
+
+def is_forbidden(error: BaseException | None) -> bool:
+    """See the protocol."""
+    return code_of(error) == "42501"
+
+
+def refused(error: BaseException, *, where: str) -> LockError:
+    """See the protocol; as a rule the server did nothing."""
+    code, text = code_of(error), words_of(error)
+    if (known := told(code, _CONFIGURATION, _OUTAGE, where=where, text=text)) is not None:
+        return known
+    if code is None or code.startswith(_UNKNOWN):
+        return unanswered(text, where=where)
     return BackendMisbehaved(f"{where}: {text} ({code})")
 
 
-def _told(code: str, *, where: str, text: str) -> LockError | None:
-    if code in _CONFIGURATION:
-        return ConfigurationError(_CONFIGURATION[code].format(where=where, text=text))
-    if code in _OUTAGE:
-        return BackendUnavailable(_OUTAGE[code].format(where=where, text=text))
-    return None
-
-
 def unreachable(error: BaseException, *, where: str) -> LockError:
-    """Return the error behind a connection that could not be made: nothing was asked."""
-    whole, text = str(error), _words(error)
+    """See the protocol."""
+    whole, text = str(error), words_of(error)
     for pattern, code in _CONNECTING:
         if re.search(pattern, whole):
-            told = _told(code, where=where, text=text)
-            if told is not None:
-                return told
+            known = told(code, _CONFIGURATION, _OUTAGE, where=where, text=text)
+            if known is not None:
+                return known
     for pattern, kind, sentence in _UNREACHABLE:
         if re.search(pattern, whole):
             return kind(sentence.format(where=where, text=text))
     return BackendUnavailable(f"{where} cannot be reached: {text}")
 
 
-def unanswered(error: BaseException, *, where: str) -> LockError:
-    """Return the error of a request that was sent and not answered, or not for certain."""
-    return OutcomeUnknown(f"{where} did not answer: {_words(error)}")
-
-
-def no_time(*, where: str) -> LockError:
-    """Return the error of a request for which there was no time left to send it."""
-    return BackendUnavailable(f"{where}: there was no time left to ask")
-
-
-def _words(error: BaseException) -> str:
+def words_of(error: BaseException) -> str:
     """Return the first line of what it says, without libpq's account of the way there."""
     said = str(error).strip() or type(error).__name__
     # "connection to server at "127.0.0.1", port 5432 failed: FATAL:  …"

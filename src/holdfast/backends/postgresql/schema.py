@@ -16,7 +16,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.model import Schema
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql.values import Rows
+    from holdfast.backends.sql.steps import Rows
 
 FORMAT = 1
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.backends.postgresql.schema import Tables
-    from holdfast.backends.postgresql.values import Rows
+    from holdfast.backends.sql.steps import Rows
     from holdfast.model import Claim
 
 NOW = "extract(epoch from clock_timestamp())::float8"

@@ -7,7 +7,7 @@ and the commit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from holdfast.backends.sql.steps import Ask, AskMany
 
@@ -17,6 +17,20 @@ if TYPE_CHECKING:
     from holdfast.backends.sql.steps import Rows, Steps
 
 T = TypeVar("T")
+
+
+class Framing(NamedTuple):
+    """How a store says that a transaction begins and ends.
+
+    `opening` and `closing` make one of what goes in a single round trip; a store where that is
+    one in any case has neither.
+    """
+
+    begin: Sequence[Ask]
+    commit: Sequence[Ask]
+    roll_back: Sequence[Ask]
+    opening: Sequence[Ask] = ()
+    closing: Sequence[Ask] = ()
 
 
 class RoundTrips(Generic[T]):
@@ -73,7 +87,7 @@ class RoundTrips(Generic[T]):
     def _with_beginning(self, requests: list[Ask]) -> list[Ask]:
         beginning = () if self.has_begun else self._begin
         kept, self._kept = self._kept, []
-        self.has_begun = True
+        self.has_begun = bool(self._begin)
         return [*beginning, *kept, *requests]
 
     def answered(self, answers: Sequence[Rows]) -> None:
@@ -81,3 +95,7 @@ class RoundTrips(Generic[T]):
         if not self._is_over:
             rows = iter(answers[self._skipped :])
             self._answers = [next(rows) if is_asked else () for is_asked in self._is_asked]
+
+    def close(self) -> None:
+        """Let go of the steps, wherever they are."""
+        self._steps.close()

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from holdfast._sync.backend import Backend
 from holdfast.backends.mysql import findings
+from holdfast.backends.mysql._sync.wire import MysqlWire
 from holdfast.backends.mysql.addresses import OPTIONS, address_of_url
-from holdfast.backends.mysql.connection import threads as connection
 from holdfast.backends.mysql.dialect import MysqlDialect
 from holdfast.backends.mysql.schema import Tables
 from holdfast.backends.mysql.statements import Statements, is_done, token_in
 from holdfast.backends.sql._sync.polling import Polling
+from holdfast.backends.sql._sync.wire import MOST
 from holdfast.backends.sql.lines import Sight
 from holdfast.backends.sql.parties import as_stored, party_key
 from holdfast.backends.sql.steps import Ask, side_by_side
@@ -65,7 +66,7 @@ class MysqlBackend(Backend):
         clock: Clock,
         namespace: str = "holdfast",
         table: str = "holdfast",
-        connections: int | str = connection.MOST,
+        connections: int | str = MOST,
         **options: object,
     ) -> None:
         address = address_of_url(url, where=location, options=options)
@@ -73,7 +74,7 @@ class MysqlBackend(Backend):
         self._clock = clock
         self._namespace = checked_namespace(namespace)
         self._tables = Tables(table)
-        self._wire = connection.Wire(address, clock=clock, most=_checked(connections))
+        self._wire = MysqlWire(address, clock=clock, most=_checked(connections))
         self._dialect = MysqlDialect(self._tables)
         self._statements = Statements(self._tables, namespace=self._namespace)
         self._verbs = Verbs(self._dialect, namespace=self._namespace)

@@ -12,9 +12,9 @@ from holdfast.backends.postgresql._async.making import dropped, made
 from holdfast.backends.postgresql._async.sweeping import AsyncSweeper
 from holdfast.backends.postgresql._async.tidying import AsyncTidying
 from holdfast.backends.postgresql._async.together import AsyncTogether
+from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
 from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
 from holdfast.backends.postgresql.confirming import Confirming
-from holdfast.backends.postgresql.connection.aio import MOST, Wire
 from holdfast.backends.postgresql.dialect import Dialect
 from holdfast.backends.postgresql.known_names import KnownNames
 from holdfast.backends.postgresql.looking import Looking, sight_of
@@ -22,8 +22,8 @@ from holdfast.backends.postgresql.ringing import Ringing
 from holdfast.backends.postgresql.schema import Tables
 from holdfast.backends.postgresql.statements import Statements
 from holdfast.backends.postgresql.taking_all import TakingAll
+from holdfast.backends.sql._async.wire import MOST
 from holdfast.backends.sql.parties import as_stored, party_key
-from holdfast.backends.sql.steps import Ask
 from holdfast.backends.sql.verbs import Decided, Verbs
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import ConfigurationError
@@ -81,7 +81,7 @@ class AsyncPostgresqlBackend(AsyncBackend):
         namespace = checked_namespace(namespace)
         self.location = location
         self._clock = clock
-        self._wire = Wire(address, clock=clock, most=_checked(connections))
+        self._wire = AsyncPostgresqlWire(address, clock=clock, most=_checked(connections))
         self._tables = tables
         self._first_use = AsyncFirstUse(self._wire, tables)
         self._sweeper = AsyncSweeper(self._wire, tables)
@@ -182,12 +182,13 @@ class AsyncPostgresqlBackend(AsyncBackend):
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""
         await self._be_ready(deadline)
-        return await self._look(self._verbs.inspect(name), deadline)
+        return await self._wire.look(lambda: self._verbs.inspect(name), deadline=deadline)
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
         """See the protocol."""
         await self._be_ready(deadline)
-        for one in await self._look(self._verbs.survey(prefix), deadline):
+        found = await self._wire.look(lambda: self._verbs.survey(prefix), deadline=deadline)
+        for one in found:
             yield one
 
     async def break_(
@@ -311,18 +312,6 @@ class AsyncPostgresqlBackend(AsyncBackend):
         finally:
             # Also where the answer is missing: a ring for nothing does no harm.
             self._inbox.call(ours)
-
-    async def _look(self, steps: Steps[T], deadline: float) -> T:
-        """Do steps that write nothing, without a transaction."""
-        answers: Any = None
-        while True:
-            try:
-                asked = steps.send(answers)
-            except StopIteration as end:
-                answer: T = end.value
-                return answer
-            asks = [one for one in asked if isinstance(one, Ask)]
-            answers = await self._wire.ask_all(asks, deadline=deadline)
 
 
 def _checked(connections: int | str) -> int:

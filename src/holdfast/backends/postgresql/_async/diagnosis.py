@@ -14,13 +14,13 @@ from holdfast.backends.sql.steps import Ask
 from holdfast.errors import BackendUnavailable, ConfigurationError
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql.connection.aio import Wire
+    from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
     from holdfast.backends.postgresql.schema import Tables
     from holdfast.model import Finding
 
 
 async def diagnosed(
-    wire: Wire, tables: Tables, *, push: bool | None, deadline: float
+    wire: AsyncPostgresqlWire, tables: Tables, *, push: bool | None, deadline: float
 ) -> list[Finding]:
     """Return what the server can promise; `push` is whether notifications reach this client.
 
@@ -57,7 +57,7 @@ async def diagnosed(
     )
 
 
-async def _push(wire: Wire, deadline: float) -> bool:
+async def _push(wire: AsyncPostgresqlWire, deadline: float) -> bool:
     """Return whether notifications reach us, by trying it on a channel that nobody else has.
 
     A pooler keeps what it was told to listen to, for good; nobody will ever ring there.
@@ -72,15 +72,15 @@ async def _push(wire: Wire, deadline: float) -> bool:
     return True
 
 
-async def _ahead(wire: Wire, deadline: float) -> float:
+async def _ahead(wire: AsyncPostgresqlWire, deadline: float) -> float:
     """Return by how much the server's clock is outside of the time that asking it took."""
     before = time.time()
-    [[theirs]] = await wire.ask(questions.TIME, deadline=deadline)
+    [[theirs]] = await wire.ask(Ask(questions.TIME), deadline=deadline)
     after = time.time()
     return float(min(0.0, theirs - before) + max(0.0, theirs - after))
 
 
-async def _rights(wire: Wire, tables: Tables, deadline: float) -> Rights:
+async def _rights(wire: AsyncPostgresqlWire, tables: Tables, deadline: float) -> Rights:
     [[row], *found] = await wire.ask_all(
         [
             Ask(questions.RIGHTS, (tables.schema,)),

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from holdfast.backends.postgresql._async.making import made
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql.connection.aio import Wire
+    from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
     from holdfast.backends.postgresql.schema import Tables
 
 
 class AsyncFirstUse:
     """Knows whether they are there."""
 
-    def __init__(self, wire: Wire, tables: Tables) -> None:
+    def __init__(self, wire: AsyncPostgresqlWire, tables: Tables) -> None:
         self._wire = wire
         self._tables = tables
         self._are_there = False

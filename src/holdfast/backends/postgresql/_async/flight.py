@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
-from holdfast.backends.postgresql import refusals
+from holdfast.backends.sql import refusals
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Member:
         """Leave, and return what can be said of it now."""
         self.has_left = True
         if self.is_under_way:
-            return refusals.unanswered(TimeoutError("no answer in time"), where=where)
+            return refusals.unanswered("no answer in time", where=where)
         return refusals.no_time(where=where)
 
     def answer(self) -> list[int | None]:
@@ -172,7 +172,7 @@ class Flight:
         self.is_over = True
         left = [one for one in self.members if one.is_under_way and not one.is_told]
         if left:
-            ended = RuntimeError("whoever asked for several at once was interrupted")
+            ended = "whoever asked for several at once was interrupted"
             error = refusals.unanswered(ended, where=self.where)
             for one in left:
                 one.fail(error)

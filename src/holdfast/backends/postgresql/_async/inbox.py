@@ -25,7 +25,7 @@ from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
     from holdfast.backends.postgresql._async.background import AsyncRun
-    from holdfast.backends.postgresql.connection.aio import Wire
+    from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
     from holdfast.backends.postgresql.lines import Sight
     from holdfast.backends.postgresql.looking import Looking
     from holdfast.backends.postgresql.subscription.aio import Subscription
@@ -70,7 +70,7 @@ MOST = 500
 class AsyncInbox:
     """Rings the claims that should ask again."""
 
-    def __init__(self, wire: Wire, looking: Looking, clock: Clock) -> None:
+    def __init__(self, wire: AsyncPostgresqlWire, looking: Looking, clock: Clock) -> None:
         self._wire = wire
         self._looking = looking
         self._clock = clock

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql.connection.aio import Wire
+    from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
     from holdfast.backends.postgresql.schema import Tables
 
-NOT_ALLOWED = "42501"
 
-
-async def made(wire: Wire, tables: Tables, *, deadline: float) -> bool:
+async def made(wire: AsyncPostgresqlWire, tables: Tables, *, deadline: float) -> bool:
     """Make the tables, and return whether they were missing.
 
     Raises ConfigurationError if what is there is not ours, or if this user may not make them.
@@ -29,7 +27,7 @@ async def made(wire: Wire, tables: Tables, *, deadline: float) -> bool:
         # and that is no reason to fail.
         if await are_there(wire, tables, deadline=deadline):
             return False
-        if getattr(error.__cause__, "sqlstate", None) != NOT_ALLOWED:
+        if not wire.refusals.is_forbidden(error.__cause__):
             raise
         raise ConfigurationError(
             f"{wire.where}: {tables.door} and {tables.place} are not there, and this user may not "
@@ -39,7 +37,7 @@ async def made(wire: Wire, tables: Tables, *, deadline: float) -> bool:
     return True
 
 
-async def dropped(wire: Wire, tables: Tables, *, deadline: float) -> bool:
+async def dropped(wire: AsyncPostgresqlWire, tables: Tables, *, deadline: float) -> bool:
     """Drop the tables, with all that is locked in them; return whether they were there.
 
     Raises ConfigurationError if a table of that name is not ours: it is left alone.
@@ -52,7 +50,7 @@ async def dropped(wire: Wire, tables: Tables, *, deadline: float) -> bool:
     return True
 
 
-async def are_there(wire: Wire, tables: Tables, *, deadline: float) -> bool:
+async def are_there(wire: AsyncPostgresqlWire, tables: Tables, *, deadline: float) -> bool:
     """Return whether the tables are there; raise if they are not ours, or too new."""
     [rows] = await wire.ask_all([tables.look()], deadline=deadline)
     return tables.are_there(rows)

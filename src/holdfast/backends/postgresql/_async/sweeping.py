@@ -10,7 +10,7 @@ from holdfast.errors import LockError
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql.connection.aio import Wire
+    from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
     from holdfast.backends.postgresql.schema import Tables
     from holdfast.backends.sql.steps import Ask
 
@@ -22,7 +22,7 @@ AT_ONCE = 64
 class AsyncSweeper:
     """One client's broom; one at a time sweeps with it."""
 
-    def __init__(self, wire: Wire, tables: Tables) -> None:
+    def __init__(self, wire: AsyncPostgresqlWire, tables: Tables) -> None:
         self._wire = wire
         self._broom = Broom(tables)
         self._state = runtime.StateLock()

@@ -21,7 +21,7 @@ from holdfast.runtime import forking
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.backends.postgresql.connection.aio import Wire
+    from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
     from holdfast.backends.postgresql.statements import Statements
     from holdfast.model import Claim
     from holdfast.runtime.clock import Clock
@@ -40,7 +40,7 @@ LOOK_AGAIN = 0.1
 class AsyncTogether:
     """The uncontended cycle of one client: every request asks once, and never for the line."""
 
-    def __init__(self, wire: Wire, statements: Statements, *, clock: Clock) -> None:
+    def __init__(self, wire: AsyncPostgresqlWire, statements: Statements, *, clock: Clock) -> None:
         self._wire = wire
         self._statements = statements
         self._clock = clock

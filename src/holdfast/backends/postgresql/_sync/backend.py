@@ -14,9 +14,9 @@ from holdfast.backends.postgresql._sync.making import dropped, made
 from holdfast.backends.postgresql._sync.sweeping import Sweeper
 from holdfast.backends.postgresql._sync.tidying import Tidying
 from holdfast.backends.postgresql._sync.together import Together
+from holdfast.backends.postgresql._sync.wire import PostgresqlWire
 from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
 from holdfast.backends.postgresql.confirming import Confirming
-from holdfast.backends.postgresql.connection.threads import MOST, Wire
 from holdfast.backends.postgresql.dialect import Dialect
 from holdfast.backends.postgresql.known_names import KnownNames
 from holdfast.backends.postgresql.looking import Looking, sight_of
@@ -24,8 +24,8 @@ from holdfast.backends.postgresql.ringing import Ringing
 from holdfast.backends.postgresql.schema import Tables
 from holdfast.backends.postgresql.statements import Statements
 from holdfast.backends.postgresql.taking_all import TakingAll
+from holdfast.backends.sql._sync.wire import MOST
 from holdfast.backends.sql.parties import as_stored, party_key
-from holdfast.backends.sql.steps import Ask
 from holdfast.backends.sql.verbs import Decided, Verbs
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import ConfigurationError
@@ -83,7 +83,7 @@ class PostgresqlBackend(Backend):
         namespace = checked_namespace(namespace)
         self.location = location
         self._clock = clock
-        self._wire = Wire(address, clock=clock, most=_checked(connections))
+        self._wire = PostgresqlWire(address, clock=clock, most=_checked(connections))
         self._tables = tables
         self._first_use = FirstUse(self._wire, tables)
         self._sweeper = Sweeper(self._wire, tables)
@@ -182,12 +182,13 @@ class PostgresqlBackend(Backend):
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""
         self._be_ready(deadline)
-        return self._look(self._verbs.inspect(name), deadline)
+        return self._wire.look(lambda: self._verbs.inspect(name), deadline=deadline)
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         """See the protocol."""
         self._be_ready(deadline)
-        for one in self._look(self._verbs.survey(prefix), deadline):
+        found = self._wire.look(lambda: self._verbs.survey(prefix), deadline=deadline)
+        for one in found:
             yield one
 
     def break_(
@@ -309,18 +310,6 @@ class PostgresqlBackend(Backend):
         finally:
             # Also where the answer is missing: a ring for nothing does no harm.
             self._inbox.call(ours)
-
-    def _look(self, steps: Steps[T], deadline: float) -> T:
-        """Do steps that write nothing, without a transaction."""
-        answers: Any = None
-        while True:
-            try:
-                asked = steps.send(answers)
-            except StopIteration as end:
-                answer: T = end.value
-                return answer
-            asks = [one for one in asked if isinstance(one, Ask)]
-            answers = self._wire.ask_all(asks, deadline=deadline)
 
 
 def _checked(connections: int | str) -> int:

@@ -16,12 +16,14 @@ from holdfast.backends.sql.steps import Ask
 from holdfast.errors import BackendUnavailable, ConfigurationError
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql.connection.threads import Wire
+    from holdfast.backends.postgresql._sync.wire import PostgresqlWire
     from holdfast.backends.postgresql.schema import Tables
     from holdfast.model import Finding
 
 
-def diagnosed(wire: Wire, tables: Tables, *, push: bool | None, deadline: float) -> list[Finding]:
+def diagnosed(
+    wire: PostgresqlWire, tables: Tables, *, push: bool | None, deadline: float
+) -> list[Finding]:
     """Return what the server can promise; `push` is whether notifications reach this client.
 
     Where that is unknown, and a pooler stands between, it is tried.
@@ -57,7 +59,7 @@ def diagnosed(wire: Wire, tables: Tables, *, push: bool | None, deadline: float)
     )
 
 
-def _push(wire: Wire, deadline: float) -> bool:
+def _push(wire: PostgresqlWire, deadline: float) -> bool:
     """Return whether notifications reach us, by trying it on a channel that nobody else has.
 
     A pooler keeps what it was told to listen to, for good; nobody will ever ring there.
@@ -72,15 +74,15 @@ def _push(wire: Wire, deadline: float) -> bool:
     return True
 
 
-def _ahead(wire: Wire, deadline: float) -> float:
+def _ahead(wire: PostgresqlWire, deadline: float) -> float:
     """Return by how much the server's clock is outside of the time that asking it took."""
     before = time.time()
-    [[theirs]] = wire.ask(questions.TIME, deadline=deadline)
+    [[theirs]] = wire.ask(Ask(questions.TIME), deadline=deadline)
     after = time.time()
     return float(min(0.0, theirs - before) + max(0.0, theirs - after))
 
 
-def _rights(wire: Wire, tables: Tables, deadline: float) -> Rights:
+def _rights(wire: PostgresqlWire, tables: Tables, deadline: float) -> Rights:
     [[row], *found] = wire.ask_all(
         [
             Ask(questions.RIGHTS, (tables.schema,)),

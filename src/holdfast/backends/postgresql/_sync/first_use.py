@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from holdfast.backends.postgresql._sync.making import made
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql.connection.threads import Wire
+    from holdfast.backends.postgresql._sync.wire import PostgresqlWire
     from holdfast.backends.postgresql.schema import Tables
 
 
 class FirstUse:
     """Knows whether they are there."""
 
-    def __init__(self, wire: Wire, tables: Tables) -> None:
+    def __init__(self, wire: PostgresqlWire, tables: Tables) -> None:
         self._wire = wire
         self._tables = tables
         self._are_there = False

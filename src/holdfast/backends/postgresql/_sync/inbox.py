@@ -27,7 +27,7 @@ from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from holdfast.backends.postgresql._sync.background import Run
-    from holdfast.backends.postgresql.connection.threads import Wire
+    from holdfast.backends.postgresql._sync.wire import PostgresqlWire
     from holdfast.backends.postgresql.lines import Sight
     from holdfast.backends.postgresql.looking import Looking
     from holdfast.backends.postgresql.subscription.threads import Subscription
@@ -72,7 +72,7 @@ MOST = 500
 class Inbox:
     """Rings the claims that should ask again."""
 
-    def __init__(self, wire: Wire, looking: Looking, clock: Clock) -> None:
+    def __init__(self, wire: PostgresqlWire, looking: Looking, clock: Clock) -> None:
         self._wire = wire
         self._looking = looking
         self._clock = clock

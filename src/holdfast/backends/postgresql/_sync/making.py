@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql.connection.threads import Wire
+    from holdfast.backends.postgresql._sync.wire import PostgresqlWire
     from holdfast.backends.postgresql.schema import Tables
 
-NOT_ALLOWED = "42501"
 
-
-def made(wire: Wire, tables: Tables, *, deadline: float) -> bool:
+def made(wire: PostgresqlWire, tables: Tables, *, deadline: float) -> bool:
     """Make the tables, and return whether they were missing.
 
     Raises ConfigurationError if what is there is not ours, or if this user may not make them.
@@ -31,7 +29,7 @@ def made(wire: Wire, tables: Tables, *, deadline: float) -> bool:
         # and that is no reason to fail.
         if are_there(wire, tables, deadline=deadline):
             return False
-        if getattr(error.__cause__, "sqlstate", None) != NOT_ALLOWED:
+        if not wire.refusals.is_forbidden(error.__cause__):
             raise
         raise ConfigurationError(
             f"{wire.where}: {tables.door} and {tables.place} are not there, and this user may not "
@@ -41,7 +39,7 @@ def made(wire: Wire, tables: Tables, *, deadline: float) -> bool:
     return True
 
 
-def dropped(wire: Wire, tables: Tables, *, deadline: float) -> bool:
+def dropped(wire: PostgresqlWire, tables: Tables, *, deadline: float) -> bool:
     """Drop the tables, with all that is locked in them; return whether they were there.
 
     Raises ConfigurationError if a table of that name is not ours: it is left alone.
@@ -54,7 +52,7 @@ def dropped(wire: Wire, tables: Tables, *, deadline: float) -> bool:
     return True
 
 
-def are_there(wire: Wire, tables: Tables, *, deadline: float) -> bool:
+def are_there(wire: PostgresqlWire, tables: Tables, *, deadline: float) -> bool:
     """Return whether the tables are there; raise if they are not ours, or too new."""
     [rows] = wire.ask_all([tables.look()], deadline=deadline)
     return tables.are_there(rows)

@@ -12,7 +12,7 @@ from holdfast.errors import LockError
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql.connection.threads import Wire
+    from holdfast.backends.postgresql._sync.wire import PostgresqlWire
     from holdfast.backends.postgresql.schema import Tables
     from holdfast.backends.sql.steps import Ask
 
@@ -24,7 +24,7 @@ AT_ONCE = 64
 class Sweeper:
     """One client's broom; one at a time sweeps with it."""
 
-    def __init__(self, wire: Wire, tables: Tables) -> None:
+    def __init__(self, wire: PostgresqlWire, tables: Tables) -> None:
         self._wire = wire
         self._broom = Broom(tables)
         self._state = runtime.StateLock()

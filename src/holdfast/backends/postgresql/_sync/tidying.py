@@ -16,7 +16,7 @@ from holdfast.runtime import threads as runtime
 if TYPE_CHECKING:
     from holdfast.backends.postgresql._sync.background import Run
     from holdfast.backends.postgresql._sync.sweeping import Sweeper
-    from holdfast.backends.postgresql.connection.threads import Wire
+    from holdfast.backends.postgresql._sync.wire import PostgresqlWire
     from holdfast.runtime.clock import Clock
 
 BUSY = 10.0
@@ -29,7 +29,7 @@ LONGEST_SWEEP = 2.0
 class Tidying:
     """Runs while there are connections."""
 
-    def __init__(self, wire: Wire, sweeper: Sweeper, clock: Clock) -> None:
+    def __init__(self, wire: PostgresqlWire, sweeper: Sweeper, clock: Clock) -> None:
         self._wire = wire
         self._sweeper = sweeper
         self._clock = clock

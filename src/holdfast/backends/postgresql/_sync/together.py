@@ -23,7 +23,7 @@ from holdfast.runtime import threads as runtime
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.backends.postgresql.connection.threads import Wire
+    from holdfast.backends.postgresql._sync.wire import PostgresqlWire
     from holdfast.backends.postgresql.statements import Statements
     from holdfast.model import Claim
     from holdfast.runtime.clock import Clock
@@ -42,7 +42,7 @@ LOOK_AGAIN = 0.1
 class Together:
     """The uncontended cycle of one client: every request asks once, and never for the line."""
 
-    def __init__(self, wire: Wire, statements: Statements, *, clock: Clock) -> None:
+    def __init__(self, wire: PostgresqlWire, statements: Statements, *, clock: Clock) -> None:
         self._wire = wire
         self._statements = statements
         self._clock = clock

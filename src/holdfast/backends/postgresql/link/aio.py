@@ -180,6 +180,10 @@ class Link:
         """Whether it can be used."""
         return self._connection is not None
 
+    def is_sound(self) -> bool:
+        """Whether the server still listens: the loop has read its end, if it came."""
+        return self.is_open
+
     def close(self) -> None:
         """Let go of the connection; the server ends what it was doing for it, if it can."""
         self._finish()

@@ -111,6 +111,15 @@ class Pool(Generic[L]):
                 turn.set_result(None)
                 return
 
+    def give_back(self) -> float | None:
+        """Close what nobody used for a while; return when to look again, None if never."""
+        now = self._clock.now()
+        for one in [one for one in self._idle if now - one.used_at >= self._idle_for]:
+            self._idle.remove(one)
+            self.discard(one)
+        oldest = min((one.used_at for one in self._idle), default=None)
+        return None if oldest is None else oldest + self._idle_for
+
     @property
     def size(self) -> int:
         """How many connections there are."""

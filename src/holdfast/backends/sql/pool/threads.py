@@ -121,6 +121,17 @@ class Pool(Generic[L]):
         with suppress(IndexError):
             self._waiting.popleft().set()
 
+    def give_back(self) -> float | None:
+        """Close what nobody used for a while; return when to look again, None if never."""
+        now = self._clock.now()
+        with self._state:
+            old = [one for one in self._idle if now - one.used_at >= self._idle_for]
+            self._idle = [one for one in self._idle if one not in old]
+            oldest = min((one.used_at for one in self._idle), default=None)
+        for one in old:
+            self.discard(one)
+        return None if oldest is None else oldest + self._idle_for
+
     @property
     def size(self) -> int:
         """How many connections there are."""

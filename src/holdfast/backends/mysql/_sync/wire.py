@@ -1,0 +1,53 @@
+# Generated from src/holdfast/backends/mysql/_async/wire.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""The way to a MySQL or MariaDB server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.backends.mysql import refusals
+from holdfast.backends.mysql.link.threads import DriverError, Link
+from holdfast.backends.mysql.session import FRAMING, GREETING, check_greeting
+from holdfast.backends.sql._sync.wire import MOST, Wire
+from holdfast.errors import BackendUnavailable, LockError
+
+if TYPE_CHECKING:
+    from holdfast.backends.mysql.addresses import Address
+    from holdfast.runtime.clock import Clock
+
+
+class MysqlWire(Wire[Link]):
+    """The connections to one server."""
+
+    def __init__(self, address: Address, *, clock: Clock, most: int = MOST) -> None:
+        super().__init__(
+            where=address.where,
+            refusals=refusals,
+            errors=(DriverError,),
+            framing=FRAMING,
+            clock=clock,
+            most=most,
+        )
+        self._address = address
+
+    def _unconnected(self) -> Link:
+        return Link(clock=self._clock, where=self.where)
+
+    def _connect(self, link: Link, deadline: float) -> None:
+        try:
+            link.connect(self._address, deadline=deadline)
+            answers = link.exchange(GREETING, deadline=deadline)
+        except LockError:
+            raise
+        except TimeoutError as error:
+            raise BackendUnavailable(f"{self.where} did not answer in time") from error
+        except Exception as error:
+            # Whatever the driver makes of it: a stranger at that port may say anything.
+            raise refusals.unreachable(error, where=self.where) from error
+        check_greeting(answers, where=self.where)
+
+    def close(self) -> None:
+        """Close every connection: now, or when its request has ended."""
+        super().close()
+        # The loop closes the sockets in its next turns, and may be about to end.

@@ -1,0 +1,88 @@
+# Generated from src/holdfast/backends/postgresql/_async/wire.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""The way to a PostgreSQL server, and what hears its notifications."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from psycopg import Error
+
+from holdfast.backends.postgresql import refusals
+from holdfast.backends.postgresql.greeting import GREETING, Greeting
+from holdfast.backends.postgresql.link.threads import Link
+from holdfast.backends.postgresql.session import FRAMING
+from holdfast.backends.postgresql.subscription.threads import Subscription
+from holdfast.backends.sql._sync.wire import MOST, Wire
+from holdfast.backends.sql.refusals import no_time
+from holdfast.backends.sql.steps import Ask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.backends.postgresql.addresses import Address
+    from holdfast.runtime.clock import Clock
+
+DRIVERS_ERRORS = (Error, OSError)
+
+
+class PostgresqlWire(Wire[Link]):
+    """The connections to one server; `greeting` is what it said of itself last."""
+
+    def __init__(self, address: Address, *, clock: Clock, most: int = MOST) -> None:
+        super().__init__(
+            where=address.where,
+            refusals=refusals,
+            errors=DRIVERS_ERRORS,
+            framing=FRAMING,
+            clock=clock,
+            most=most,
+        )
+        self.greeting: Greeting | None = None
+        self._address = address
+
+    def _unconnected(self) -> Link:
+        return Link(clock=self._clock, where=self.where)
+
+    def _connect(self, link: Link, deadline: float) -> None:
+        if deadline <= self._clock.now():
+            raise no_time(where=self.where)
+        try:
+            link.connect(self._address, deadline=deadline)
+            [[row]] = link.exchange([Ask(GREETING)], deadline=deadline)
+        except DRIVERS_ERRORS as error:
+            raise refusals.unreachable(error, where=self.where) from error
+        self.greeting = Greeting(link.connection.backend_pid, *row)
+        link.prepared = None if self.greeting.is_pooled else set()
+
+    def _may_repeat(self, error: Exception, link: Link) -> bool:
+        if refusals.code_of(error) in refusals.FORGOTTEN and link.prepared is not None:
+            link.prepared = None  # a pooler that did not look like one
+            return True
+        return super()._may_repeat(error, link)
+
+    # -- listening ---------------------------------------------------------------------
+
+    def subscribe(
+        self, channel: str, hear: Callable[[str], None], *, deadline: float
+    ) -> Subscription:
+        """Return a subscription to the channel, on a connection of its own.
+
+        Raises NoPush where notifications do not come through: behind a pooler that
+        gives the connection to others between two transactions.
+        """
+        link = self._unconnected()
+        try:
+            self._connect(link, deadline)
+            subscription = Subscription(link, channel, hear, clock=self._clock)
+            subscription.begin(deadline=deadline)
+            proof = Ask("SELECT pg_notify($1, $2)", (channel, subscription.proof))
+            self.ask(proof, deadline=deadline)
+            subscription.prove(deadline=deadline)
+        except DRIVERS_ERRORS as error:
+            link.close()
+            raise refusals.unreachable(error, where=self.where) from error
+        except BaseException:
+            link.close()
+            raise
+        return subscription

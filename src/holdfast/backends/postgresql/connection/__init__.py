@@ -1,1 +1,0 @@
-"""The connections to a server: a hand-written pair, for tasks and for threads."""

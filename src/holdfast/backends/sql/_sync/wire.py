@@ -1,0 +1,204 @@
+# Generated from src/holdfast/backends/sql/_async/wire.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""The way to one server: what is asked on a few connections, whatever the store.
+
+Each connection is used by one request at a time. A request that is not answered in time, is
+cancelled or interrupted, closes its connection: the next answer on it would belong to somebody
+else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from holdfast.backends.sql import refusals as sentences
+from holdfast.backends.sql.pool import links
+from holdfast.backends.sql.pool.threads import Pool
+from holdfast.backends.sql.round_trips import RoundTrips
+from holdfast.core.backoff import delay
+from holdfast.errors import LockError, OutcomeUnknown
+from holdfast.runtime import threads as runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.backends.sql.refusals import Refusals
+    from holdfast.backends.sql.round_trips import Framing
+    from holdfast.backends.sql.steps import Ask, Rows, Steps
+    from holdfast.runtime.clock import Clock
+
+MOST = 4
+"""How many connections a client works on, if it is not told."""
+
+IDLE = 30.0
+"""A connection that nobody used for so long is given back."""
+
+
+class Link(links.Link, Protocol):
+    """One connection, on which something can be asked."""
+
+    def exchange(self, requests: Sequence[Ask], *, deadline: float) -> Sequence[Rows]:
+        """Return the rows of each, all in one round trip, or raise the driver's error.
+
+        An error of the server's leaves the connection as it was; after any other it is closed.
+        """
+        ...
+
+
+L = TypeVar("L", bound="Link")
+T = TypeVar("T")
+
+
+class Wire(Generic[L]):
+    """At most so many connections, made when needed; a store says how, and what its errors mean.
+
+    `errors` are those of its driver. Every request raises BackendUnavailable if nothing was
+    done, and OutcomeUnknown if something may have been.
+    """
+
+    def __init__(
+        self,
+        *,
+        where: str,
+        refusals: Refusals,
+        errors: tuple[type[Exception], ...],
+        framing: Framing,
+        clock: Clock,
+        most: int,
+    ) -> None:
+        self.where = where
+        self.refusals = refusals
+        self._errors = errors
+        self._failures: tuple[type[Exception], ...] = (*errors, LockError)
+        self._framing = framing
+        self._clock = clock
+        self._pool = Pool(
+            self._unconnected, self._connect, where=where, clock=clock, most=most, idle=IDLE
+        )
+
+    def _unconnected(self) -> L:
+        """Return a connection that is yet to be made."""
+        raise NotImplementedError
+
+    def _connect(self, link: L, deadline: float) -> None:
+        """Make it, and see to it that it can be used."""
+        raise NotImplementedError
+
+    # -- asking ------------------------------------------------------------------------
+
+    def ask(self, request: Ask, *, deadline: float) -> Rows:
+        """Return the rows of one statement, which is committed when they are here."""
+        [rows] = self.ask_all((request,), deadline=deadline)
+        return rows
+
+    def ask_all(self, requests: Sequence[Ask], *, deadline: float) -> Sequence[Rows]:
+        """Return the rows of several, done together or not at all, in one round trip."""
+        if len(requests) == 1 or not self._framing.opening:
+            return self._patiently(
+                lambda link: link.exchange(requests, deadline=deadline), deadline
+            )
+        return self._patiently(lambda link: self._as_one(link, requests, deadline), deadline)
+
+    def transact(self, begin: Callable[[], Steps[T]], *, deadline: float) -> T:
+        """Do the steps in one transaction, anew if the server rolls it back for another's sake."""
+        framing = self._framing
+
+        def trips() -> RoundTrips[T]:
+            return RoundTrips(begin(), begin=framing.begin, commit=framing.commit)
+
+        return self._patiently(lambda link: self._do(link, trips(), deadline), deadline)
+
+    def look(self, begin: Callable[[], Steps[T]], *, deadline: float) -> T:
+        """Do steps that write nothing, without a transaction."""
+
+        def trips() -> RoundTrips[T]:
+            return RoundTrips(begin(), begin=(), commit=())
+
+        return self._patiently(lambda link: self._do(link, trips(), deadline), deadline)
+
+    def _as_one(self, link: L, requests: Sequence[Ask], deadline: float) -> Sequence[Rows]:
+        opening, closing = self._framing.opening, self._framing.closing
+        try:
+            answers = link.exchange([*opening, *requests, *closing], deadline=deadline)
+        except self._errors:
+            self._roll_back(link, deadline)
+            raise
+        return answers[len(opening) : len(opening) + len(requests)]
+
+    def _do(self, link: L, trips: RoundTrips[T], deadline: float) -> T:
+        try:
+            while (requests := trips.next()) is not None:
+                trips.answered(link.exchange(requests, deadline=deadline))
+        except self._errors as error:
+            if trips.has_begun:
+                self._roll_back(link, deadline)
+            if not trips.is_committing and self._is_in_doubt(error):
+                # The server rolls back what it was not told to commit.
+                raise sentences.undone(self.refusals.words_of(error), where=self.where) from error
+            raise
+        except Exception:
+            # What the steps refuse, or there was no time left.
+            if trips.has_begun:
+                self._roll_back(link, deadline)
+            raise
+        finally:
+            trips.close()
+        return trips.outcome
+
+    def _is_in_doubt(self, error: Exception) -> bool:
+        return isinstance(self.refusals.refused(error, where=self.where), OutcomeUnknown)
+
+    def _roll_back(self, link: L, deadline: float) -> None:
+        if not link.is_open:
+            return
+        try:
+            link.exchange(self._framing.roll_back, deadline=deadline)
+        except self._failures:
+            link.close()  # which ends it as well
+
+    def _patiently(self, work: Callable[[L], T], deadline: float) -> T:
+        attempt = 0
+        while True:
+            link = self._pool.take(deadline)
+            try:
+                answer = work(link)
+            except self._errors as error:
+                pause = delay(attempt, jitter=self._clock.jitter()) / 50
+                is_late = self._clock.now() + pause >= deadline
+                if is_late or not self._may_repeat(error, link):
+                    raise self.refusals.refused(error, where=self.where) from error
+            except Exception:
+                raise  # nothing of it is open any more
+            except BaseException:
+                # A cancellation or an interrupt, who knows where: what the transaction has done
+                # must not be committed by whoever begins the next one.
+                link.close()
+                raise
+            else:
+                return answer
+            finally:
+                self._pool.put_back(link)
+            attempt += 1
+            runtime.sleep(pause)
+
+    def _may_repeat(self, error: Exception, _link: L) -> bool:
+        return self.refusals.may_repeat(error)
+
+    # -- connections -------------------------------------------------------------------
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return self._pool.size
+
+    def give_back(self) -> float | None:
+        """Close what nobody used for a while; return when to look again, None if never."""
+        return self._pool.give_back()
+
+    def close(self) -> None:
+        """Close every connection: now, or when its request has ended."""
+        self._pool.close()
+
+    def after_fork_in_child(self) -> None:
+        """Begin with nothing of the parent's."""
+        self._pool.after_fork_in_child()
