@@ -6,15 +6,12 @@ import threading
 import time
 from typing import Any
 
-import pytest
 from eventually import eventually
 
 from holdfast.backends.mysql.dialect import MysqlDialect
 from holdfast.backends.mysql.schema import Tables
 from holdfast.backends.mysql.statements import NOW
-from holdfast.backends.sql.lines import Sight, Waiting, to_ring
 from holdfast.core.naming import storage_key
-from holdfast.model import Claim
 
 ALIKE = ("job", "JOB", "jób", "job ", "job\0", "job'", 'job"', "job\\", "job%s", "j;ob", "🔒" * 128)
 
@@ -125,25 +122,3 @@ class Counting:
     def __call__(self, link: Any) -> None:
         self.count += 1
         self._put_back(link)
-
-
-def waiting(name: str, arrived: int) -> Waiting:
-    claim = Claim(f"{name}{arrived}", name, "c", "o", weight=1, capacity=1, ttl=1.0)
-    return Waiting(claim, arrived)
-
-
-@pytest.mark.parametrize(
-    ("sights", "rung"),
-    [
-        ([Sight("a1", False, False), Sight("a2", False, False), Sight("b1", False, False)], []),
-        ([Sight("a1", True, False), Sight("a2", False, False), Sight("b1", False, False)], ["a1"]),
-        ([Sight("a2", False, False), Sight("b1", False, False)], ["a1"]),
-        ([Sight("a1", False, True), Sight("a2", False, True), Sight("b1", False, False)], ["a1"]),
-        ([Sight("a1", False, True), Sight("a2", False, True), Sight("b1", False, True)], "a1 b1"),
-    ],
-    ids=["nothing new", "at the front", "let in or gone", "one moves a line", "one for each line"],
-)
-def test_who_is_rung_after_a_look(sights, rung) -> None:
-    found = to_ring([waiting("a", 2), waiting("b", 1), waiting("a", 1)], sights)
-
-    assert sorted(found) == (rung.split() if isinstance(rung, str) else rung)

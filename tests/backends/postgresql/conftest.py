@@ -47,6 +47,9 @@ class BlockingWire:
     def transact(self, begin: Callable[[], Any], **more: Any) -> Any:
         return self._call("transact", begin, **more)
 
+    def look(self, begin: Callable[[], Any], **more: Any) -> Any:
+        return self._call("look", begin, **more)
+
     def subscribe(self, channel: str, hear: Callable[[str], None], **more: Any) -> Any:
         return self._call("subscribe", channel, hear, **more)
 

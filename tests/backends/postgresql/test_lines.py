@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.backends.postgresql.lines import (
+from holdfast.backends.sql.lines import (
     LESS_QUICK,
     QUICK,
     SLOW,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from holdfast import ConfigurationError
-from holdfast.backends.postgresql._async import making as aio
-from holdfast.backends.postgresql._sync import making as threads
 from holdfast.backends.postgresql.schema import Tables
+from holdfast.backends.sql._async import making as aio
+from holdfast.backends.sql._sync import making as threads
 
 
 def by(verb: str) -> Callable[..., Any]:

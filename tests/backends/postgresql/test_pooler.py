@@ -6,7 +6,7 @@ import pytest
 from servers.pgbouncer import PgBouncer
 from servers.postgresql import shared_server
 
-from holdfast.backends.postgresql.subscription.proving import NoPush
+from holdfast.backends.sql.ringing import NoPush
 from holdfast.backends.sql.steps import Ask
 
 

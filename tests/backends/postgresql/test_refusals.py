@@ -62,7 +62,7 @@ def test_missing_rights_are_named(wire_to, guarded) -> None:
     wire = wire_to(guarded.url(user="app", password=SECRET))
 
     with pytest.raises(ConfigurationError, match=r"may not do this .*schema public.*CREATE on"):
-        wire.run_all(Tables().make())
+        wire.look(Tables().make)
 
 
 def test_a_server_without_room_is_an_outage(wire_to, guarded) -> None:

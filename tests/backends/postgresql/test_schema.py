@@ -7,7 +7,8 @@ import os
 import pytest
 
 from holdfast import ConfigurationError
-from holdfast.backends.postgresql.schema import DOOR, FORMAT, Tables
+from holdfast.backends.postgresql.schema import DOOR, Tables
+from holdfast.backends.sql.tables import FORMAT
 
 
 @pytest.fixture
@@ -21,13 +22,13 @@ def unmade(server):
 def test_the_tables_are_made_and_known_again(wire, unmade) -> None:
     assert not unmade.are_there(wire.run(unmade.look()))
 
-    wire.run_all(unmade.make())
+    wire.look(unmade.make)
 
     assert unmade.are_there(wire.run(unmade.look()))
 
 
 def test_many_may_make_them_at_once(wire, unmade) -> None:
-    tasks = [wire.flavour.start(wire.run_all, unmade.make()) for _ in range(8)]
+    tasks = [wire.flavour.start(wire.look, unmade.make) for _ in range(8)]
 
     for one in tasks:
         one.result()
@@ -71,7 +72,7 @@ def test_a_name_that_would_need_quoting_is_refused(name: str) -> None:
 def test_tables_may_be_called_as_a_word_of_the_language_is(wire, server) -> None:
     """A schema may be called as a word of SQL is."""
     found = Tables(schema="public", table="select")
-    wire.run_all(found.make())
+    wire.look(found.make)
     try:
         assert found.are_there(wire.run(found.look()))
     finally:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from eventually import eventually
 
-from holdfast.backends.postgresql.statements import Deed, Statements, What
+from holdfast.backends.postgresql.statements import Statements
+from holdfast.backends.sql.deeds import Deed, What
 from holdfast.core.naming import storage_key
 from holdfast.model import Claim
 
@@ -114,7 +115,7 @@ def test_who_joins_while_a_release_waits_for_the_row_is_seen(
 
 
 def together(wire, statements: Statements, *deeds: Deed) -> list[int | None]:
-    return statements.done(deeds, wire.run(statements.together(deeds)))
+    return statements.done(deeds, wire.run_all(statements.together(deeds)))
 
 
 def test_takes_releases_and_renewals_go_as_one(wire, server, tables, statements) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from eventually import eventually
 
-from holdfast.backends.postgresql import sweeping
-from holdfast.backends.postgresql._async.sweeping import AsyncSweeper
-from holdfast.backends.postgresql._sync.sweeping import Sweeper
 from holdfast.backends.postgresql.schema import Tables
 from holdfast.backends.postgresql.statements import Statements
+from holdfast.backends.postgresql.sweeping import PostgresqlBroom
+from holdfast.backends.sql import sweeping
+from holdfast.backends.sql._async.sweeping import AsyncSweeper
+from holdfast.backends.sql._sync.sweeping import Sweeper
 from holdfast.backends.sql.steps import Ask
 from holdfast.core.naming import name_of, storage_key
 from holdfast.model import Claim
@@ -35,7 +36,7 @@ class Names:
         self.statements = Statements(tables, namespace="test")
         self.run = server.run
         kind = Sweeper if wire.flavour.name == "sync" else AsyncSweeper
-        self._sweeper = wire.flavour.call(kind, wire.inner, tables)
+        self._sweeper = wire.flavour.call(kind, wire.inner, PostgresqlBroom(tables))
 
     def take(self, name: str, **options: Any) -> int:
         """Take a name, and return the token."""
@@ -166,7 +167,7 @@ def test_it_is_done_a_few_at_a_time(names, monkeypatch) -> None:
 
 
 def test_it_is_done_now_and_then(tables) -> None:
-    broom = sweeping.Broom(tables)
+    broom = PostgresqlBroom(tables)
 
     due = [broom.is_due() for _ in range(sweeping.SWEEP_EVERY + 1)]
 
@@ -213,7 +214,7 @@ def test_a_name_that_somebody_is_taking_is_left_alone(names, server) -> None:
 @pytest.mark.parametrize("how", ["take", "take_new"])
 def test_who_comes_while_the_name_goes_gets_it_and_a_larger_token(names, wire, server, how) -> None:
     last = names.old_one()
-    request = sweeping.Broom(names.tables).request()
+    request = PostgresqlBroom(names.tables).request()
     mine = claim("taker", "door")
     with server.connect() as sweeper, sweeper.transaction():
         pid = sweeper.info.backend_pid
@@ -234,7 +235,7 @@ def test_who_comes_while_the_name_goes_gets_it_and_a_larger_token(names, wire, s
 def test_a_name_that_was_taken_after_the_broom_began_stays(names, wire, server) -> None:
     """What it saw when it began is not what it goes by."""
     names.old_one()
-    request = sweeping.Broom(names.tables).request()
+    request = PostgresqlBroom(names.tables).request()
     # Made to wait between looking and locking, where nothing else stops it for long enough.
     statement = request.statement.replace(
         "SELECT seen.key FROM seen", "SELECT seen.key FROM seen, gate", 1
@@ -261,7 +262,7 @@ def test_a_dead_line_that_somebody_is_joining_is_left_alone(names, wire, server)
     names.stands("door", "buried", standing=4)
     with server.connect() as other, other.transaction():
         other.execute(f"SELECT FROM {names.tables.door} FOR UPDATE")
-        assert wire.transact(partial(sweeping.Broom(names.tables).lines, ALL)) == 0
+        assert wire.transact(partial(PostgresqlBroom(names.tables).lines, ALL)) == 0
 
     assert names.known() == {"door"}
 
@@ -274,7 +275,7 @@ def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, wire, server) -
 
     def steps():
         yield [Ask(gate)]
-        return (yield from sweeping.Broom(names.tables).lines(ALL))
+        return (yield from PostgresqlBroom(names.tables).lines(ALL))
 
     with server.connect() as other:
         other.execute("SELECT pg_advisory_lock(4712)")
@@ -290,7 +291,7 @@ def test_who_has_just_been_let_in_beside_the_dead_is_seen(names, wire, server) -
 def test_who_comes_while_a_dead_line_goes_begins_a_new_one(names, wire, server) -> None:
     last = names.old_one()
     names.stands("door", "buried", standing=4)
-    steps = sweeping.Broom(names.tables).lines(ALL)
+    steps = PostgresqlBroom(names.tables).lines(ALL)
     with server.connect() as sweeper, sweeper.transaction():
         pid = sweeper.info.backend_pid
         [lock] = next(steps)
@@ -328,7 +329,7 @@ def test_takers_and_brooms_at_once_lose_no_hold_and_no_token(wire_to, server, ta
         return taken
 
     def sweep() -> int:
-        gone, broom = 0, sweeping.Broom(tables)
+        gone, broom = 0, PostgresqlBroom(tables)
         while not done:
             gone += broom.swept(wires[2].run(broom.request())).gone
         return gone
@@ -346,7 +347,7 @@ def test_takers_and_brooms_at_once_lose_no_hold_and_no_token(wire_to, server, ta
 def test_a_store_that_is_away_does_no_harm(wire_to, tables) -> None:
     wire = wire_to("postgresql://postgres@127.0.0.1:1/postgres")
     kind = Sweeper if wire.flavour.name == "sync" else AsyncSweeper
-    sweeper = wire.flavour.call(kind, wire.inner, tables)
+    sweeper = wire.flavour.call(kind, wire.inner, PostgresqlBroom(tables))
     wire.flavour.call(sweeper.count)
 
     assert wire.flavour.call(sweeper.sweep, deadline=wire.flavour.clock.now() + 20) == 0

@@ -23,9 +23,9 @@ from going_together import (
 )
 
 from holdfast import BackendUnavailable, ConfigurationError, OutcomeUnknown
-from holdfast.backends.postgresql._async import together as async_together
-from holdfast.backends.postgresql._sync import together as sync_together
 from holdfast.backends.postgresql.statements import Statements
+from holdfast.backends.sql._async import together as async_together
+from holdfast.backends.sql._sync import together as sync_together
 from holdfast.core.naming import storage_key
 
 

@@ -26,14 +26,15 @@ from going_together import (
 from interrupting import interrupt, places
 
 from holdfast import OutcomeUnknown
-from holdfast.backends.postgresql._async import together as async_together
-from holdfast.backends.postgresql._async.together import AsyncTogether
-from holdfast.backends.postgresql._sync import together as sync_together
-from holdfast.backends.postgresql._sync.flight import Flight
-from holdfast.backends.postgresql._sync.together import Together
 from holdfast.backends.postgresql._sync.wire import PostgresqlWire
 from holdfast.backends.postgresql.addresses import address_of_url
-from holdfast.backends.postgresql.statements import Deed, Statements, What
+from holdfast.backends.postgresql.statements import Statements
+from holdfast.backends.sql._async import together as async_together
+from holdfast.backends.sql._async.together import AsyncTogether
+from holdfast.backends.sql._sync import together as sync_together
+from holdfast.backends.sql._sync.flight import Flight
+from holdfast.backends.sql._sync.together import Together
+from holdfast.backends.sql.deeds import Deed, What
 from holdfast.runtime.clock import Clock
 
 

@@ -34,7 +34,7 @@ GREETING: Sequence[Ask] = (
         "SET SESSION autocommit = 1, time_zone = '+00:00', sql_notes = 0,"
         " sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',"
         f" wait_timeout = {IDLE:.0f}, innodb_lock_wait_timeout = {LONGEST_LOCK_WAIT:.0f},"
-        f" lock_wait_timeout = {LONGEST_LOCK_WAIT:.0f}",
+        f" lock_wait_timeout = {LONGEST_LOCK_WAIT:.0f}, group_concat_max_len = 65536",
         (),
     ),
     Ask("SELECT SYSDATE(6), SLEEP(0.001), SYSDATE(6)", ()),

@@ -1,4 +1,4 @@
-"""The uncontended cycle, one statement each, and the look at the lines of a client.
+"""The uncontended cycle, one statement each; and many of them in one round trip and one commit.
 
 They decide by columns of the name's own row alone, which the statement locks; how many stand in
 `place` is counted in that row. The token comes with the answer as the statement's insert id.
@@ -6,15 +6,19 @@ They decide by columns of the name's own row alone, which the statement locks; h
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
-from holdfast.backends.sql.steps import Ask
+from holdfast.backends.mysql.schema import CLAIM, TEXT
+from holdfast.backends.sql.deeds import What, as_json, tokens_in
+from holdfast.backends.sql.steps import Ask, AskMany
 from holdfast.core.naming import storage_key
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Sequence
 
     from holdfast.backends.mysql.schema import Tables
+    from holdfast.backends.sql.deeds import Deed
     from holdfast.backends.sql.steps import Rows
     from holdfast.model import Claim
 
@@ -22,83 +26,220 @@ if TYPE_CHECKING:
 # for. The session's time zone is UTC.
 MICROSECONDS = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))"
 NOW = f"({MICROSECONDS} / 1e6)"
+# And this one when the statement began: for one that comes after those that locked.
+BEGUN_MICROSECONDS = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+BEGUN = f"({BEGUN_MICROSECONDS} / 1e6)"
+
+KEYS = "JSON_TABLE(%s, '$[*]' COLUMNS (k VARCHAR(1280) PATH '$'))"
+"""A list of keys in hexadecimal digits, as rows."""
+
+_EMPTY = "id = '' AND crowd = 0"
 
 # In an UPDATE each assignment sees what those before it have set: the token is that of the record.
 _TAKE = f"""
 UPDATE {{door}} SET last_token = LAST_INSERT_ID(GREATEST(last_token + 1, {MICROSECONDS})),
     token = last_token, client = %s, owner = %s, party = %s, weight = %s, ttl = %s,
-    lock_delay = %s, min_hold = %s, standing = 0, since = {NOW}, until = {NOW} + %s, bell = '',
+    lock_delay = %s, min_hold = %s, standing = 0, since = {NOW}, until = {NOW} + ttl, bell = '',
     capacity = %s, id = %s
-WHERE `key` = %s AND id = '' AND crowd = 0
+WHERE `key` = %s AND {_EMPTY}
+"""
+# So it is in a list of values; and where the name is known, whether its door is empty is asked
+# again and again, up to the last.
+_TAKE_NEW = f"""
+INSERT INTO {{door}} (`key`, last_token, token, client, owner, party, weight, ttl, lock_delay,
+    min_hold, standing, since, until, bell, capacity, crowd, head, id)
+VALUES (%s, LAST_INSERT_ID({MICROSECONDS}), last_token, %s, %s, %s, %s, %s, %s, %s, 0, {NOW},
+    {NOW} + ttl, '', %s, 0, 0, %s)
+ON DUPLICATE KEY UPDATE
+    last_token = IF({_EMPTY}, LAST_INSERT_ID(GREATEST(last_token + 1, {MICROSECONDS})),
+        last_token),
+    token = IF({_EMPTY}, last_token, token), client = IF({_EMPTY}, %s, client),
+    owner = IF({_EMPTY}, %s, owner), party = IF({_EMPTY}, %s, party),
+    weight = IF({_EMPTY}, %s, weight), ttl = IF({_EMPTY}, %s, ttl),
+    lock_delay = IF({_EMPTY}, %s, lock_delay), min_hold = IF({_EMPTY}, %s, min_hold),
+    standing = IF({_EMPTY}, 0, standing), since = IF({_EMPTY}, {NOW}, since),
+    until = IF({_EMPTY}, {NOW} + ttl, until), bell = IF({_EMPTY}, '', bell),
+    capacity = IF({_EMPTY}, %s, capacity), id = IF({_EMPTY}, %s, id)
 """
 _RELEASE = f"""
 UPDATE {{door}} SET id = '', client = '', owner = '', party = NULL, until = 0
 WHERE `key` = %s AND id = %s AND crowd = 0 AND standing = 0 AND until > {NOW}
     AND since + min_hold <= {NOW}
 """
-# A lease or a window that has ended does not end by itself: somebody has to come to the door, and
-# those in front may all be dead.
-_LINES = f"""
-SELECT p.id, NOT EXISTS (
-    SELECT 1 FROM {{place}} AS q
-    WHERE q.`key` = p.`key` AND q.standing = 3 AND q.arrived < p.arrived
-), EXISTS (
-    SELECT 1 FROM {{door}} AS d
-    WHERE d.`key` = p.`key` AND d.id <> '' AND d.standing < 3 AND d.until <= {NOW}
-) OR EXISTS (
-    SELECT 1 FROM {{place}} AS q
-    WHERE q.`key` = p.`key` AND q.standing < 3 AND q.until <= {NOW}
-)
-FROM {{place}} AS p WHERE p.client IN (CLIENTS) AND p.standing = 3
+# The name's row is changed to nothing new, so that it is locked first, as by everybody who changes
+# a place: else one who has just read that the window is over would delete what we have made a hold.
+_CONFIRM = f"""
+UPDATE {{door}} AS d STRAIGHT_JOIN {{place}} AS p ON p.`key` = d.`key`
+SET d.head = d.head, p.token = LAST_INSERT_ID(p.token), p.standing = 0, p.since = {NOW},
+    p.until = {NOW} + p.ttl
+WHERE d.`key` = %s AND p.arrived = %s AND p.id = %s AND p.standing = 1 AND p.until > {NOW}
+"""
+
+# -- together --------------------------------------------------------------------------
+
+# Variables of the session hand on what was given and what was locked: one statement cannot both
+# lock and change here, and what is asked between two round trips would keep the names locked.
+_GIVEN = "SET @holdfast_deeds = %s"
+_DEEDS = f"""
+JSON_TABLE(@holdfast_deeds, '$[*]' COLUMNS (
+    n FOR ORDINALITY, what INT PATH '$.what', k VARCHAR(1280) PATH '$.key',
+    id VARCHAR(128) {TEXT} PATH '$.id', ttl DOUBLE PATH '$.ttl' DEFAULT '0' ON EMPTY,
+    client VARCHAR(128) {TEXT} PATH '$.client' DEFAULT '' ON EMPTY,
+    owner TEXT {TEXT} PATH '$.owner' DEFAULT '' ON EMPTY, party VARCHAR(128) {TEXT} PATH '$.party',
+    weight BIGINT PATH '$.weight' DEFAULT '1' ON EMPTY,
+    capacity BIGINT PATH '$.capacity' DEFAULT '1' ON EMPTY,
+    lock_delay DOUBLE PATH '$.lock_delay' DEFAULT '0' ON EMPTY,
+    min_hold DOUBLE PATH '$.min_hold' DEFAULT '0' ON EMPTY
+)) AS j STRAIGHT_JOIN {{door}} AS d ON d.`key` = UNHEX(j.k)
+"""
+# Rows that others have locked are left out, and go through the door: one name whose transaction
+# does not end would otherwise hold up all who go with it. Only what is to be changed stays locked.
+_LOCK = f"""
+SELECT GROUP_CONCAT(j.n) INTO @holdfast_ready FROM {_DEEDS}
+WHERE CASE j.what
+    WHEN 0 THEN d.id = '' AND d.crowd = 0
+    WHEN 1 THEN d.id = j.id AND d.crowd = 0 AND d.standing = 0 AND d.until > {NOW}
+        AND d.since + d.min_hold <= {NOW}
+    ELSE d.id = j.id AND d.standing <= 1 AND d.until > {NOW} END
+FOR UPDATE SKIP LOCKED
+"""
+# With two tables nobody says in which order columns are set: none of these depends on it, since
+# both tokens come of one time.
+_CHANGE = f"""
+UPDATE {_DEEDS} SET
+    d.token = CASE j.what WHEN 0 THEN GREATEST(d.last_token + 1, {BEGUN_MICROSECONDS})
+        ELSE d.token END,
+    d.last_token = CASE j.what WHEN 0 THEN GREATEST(d.last_token + 1, {BEGUN_MICROSECONDS})
+        ELSE d.last_token END,
+    d.id = CASE j.what WHEN 0 THEN j.id WHEN 1 THEN '' ELSE d.id END,
+    d.client = CASE j.what WHEN 0 THEN j.client WHEN 1 THEN '' ELSE d.client END,
+    d.owner = CASE j.what WHEN 0 THEN j.owner WHEN 1 THEN '' ELSE d.owner END,
+    d.party = CASE j.what WHEN 0 THEN j.party WHEN 1 THEN NULL ELSE d.party END,
+    d.weight = CASE j.what WHEN 0 THEN j.weight ELSE d.weight END,
+    d.ttl = CASE j.what WHEN 0 THEN j.ttl ELSE d.ttl END,
+    d.lock_delay = CASE j.what WHEN 0 THEN j.lock_delay ELSE d.lock_delay END,
+    d.min_hold = CASE j.what WHEN 0 THEN j.min_hold ELSE d.min_hold END,
+    d.capacity = CASE j.what WHEN 0 THEN j.capacity ELSE d.capacity END,
+    d.since = CASE j.what WHEN 0 THEN {BEGUN} ELSE d.since END,
+    d.until = CASE j.what WHEN 1 THEN 0 ELSE {BEGUN} + j.ttl END,
+    d.standing = 0, d.bell = ''
+WHERE FIND_IN_SET(j.n, @holdfast_ready)
+"""
+_DONE = f"SELECT d.`key`, d.token FROM {_DEEDS} WHERE FIND_IN_SET(j.n, @holdfast_ready)"
+
+# -- for many --------------------------------------------------------------------------
+
+_LOOK = f"""
+SELECT r.number, EXISTS (
+    SELECT 1 FROM {{place}} AS p
+    WHERE p.`key` = d.`key` AND p.arrived = r.arrived AND p.id = r.id AND p.standing = 3
+), NOT EXISTS (
+    SELECT 1 FROM {{place}} AS p
+    WHERE p.`key` = d.`key` AND p.standing = 3 AND p.arrived < r.arrived
+), NULLIF(LEAST(IF(d.id <> '' AND d.standing < 3, d.until, 1e300), COALESCE((
+    SELECT MIN(p.until) FROM {{place}} AS p WHERE p.`key` = d.`key` AND p.standing < 3
+), 1e300)), 1e300) - {NOW}, (
+    SELECT MIN(p.until) FROM {{place}} AS p WHERE p.`key` = d.`key` AND p.standing = 1
+) - {NOW}
+FROM JSON_TABLE(%s, '$[*]' COLUMNS (number INT PATH '$.number', k VARCHAR(1280) PATH '$.key',
+    id VARCHAR(128) {TEXT} PATH '$.id', arrived BIGINT PATH '$.arrived')) AS r
+STRAIGHT_JOIN {{door}} AS d ON d.`key` = UNHEX(r.k)
+"""
+# One that is there is not touched, or who has locked it would be waited for. Not INSERT IGNORE: two
+# who find the row made meanwhile would share it, and then both wait for the other to let go of it.
+_MAKE = f"""
+INSERT INTO {{door}} (`key`, {", ".join(CLAIM)}, capacity, last_token, crowd, head)
+SELECT UNHEX(j.k), '', '', '', NULL, 0, 0, 0, 0, 0, 0, 0, 0, '', 0, 0, 0, 0
+FROM {KEYS} AS j LEFT JOIN {{door}} AS e ON e.`key` = UNHEX(j.k)
+WHERE e.`key` IS NULL ORDER BY j.k
+ON DUPLICATE KEY UPDATE head = {{door}}.head
+"""
+_LOCK_EMPTY = f"""
+SELECT d.`key` FROM {KEYS} AS j STRAIGHT_JOIN {{door}} AS d ON d.`key` = UNHEX(j.k)
+WHERE d.id = '' AND d.crowd = 0 FOR UPDATE
 """
 
 
 class Statements:
-    """The statements on one pair of tables, for the names of one namespace."""
+    """See the protocol. Makes the requests; runs none."""
 
     def __init__(self, tables: Tables, *, namespace: str) -> None:
+        def said(text: str) -> str:
+            return text.format(door=tables.door, place=tables.place)
+
         self._namespace = namespace
-        self._take, self._release, self._lines = (
-            one.format(door=tables.door, place=tables.place) for one in (_TAKE, _RELEASE, _LINES)
-        )
+        self._take, self._take_new, self._release = map(said, (_TAKE, _TAKE_NEW, _RELEASE))
+        self._confirm, self._look = said(_CONFIRM), said(_LOOK)
+        self._make, self._lock_empty = said(_MAKE), said(_LOCK_EMPTY)
+        self._together = [Ask(said(one)) for one in (_LOCK, _CHANGE, _DONE)]
+
+    # -- for one -----------------------------------------------------------------------
 
     def take(self, claim: Claim) -> Ask:
-        """Grant to one who comes to an empty door whose name is known; see `token_in`."""
-        values = (
-            claim.client,
-            claim.owner,
-            claim.party,
-            claim.weight,
-            claim.ttl,
-            claim.lock_delay,
-            claim.min_hold,
-            claim.ttl,
-            claim.capacity,
-            claim.id,
-            self._key(claim),
-        )
-        return Ask(self._take, values)
+        """See the protocol."""
+        return Ask(self._take, (*_values(claim), self._key(claim)))
+
+    def take_new(self, claim: Claim) -> Ask:
+        """See the protocol."""
+        values = _values(claim)
+        return Ask(self._take_new, (self._key(claim), *values, *values))
 
     def release(self, claim: Claim) -> Ask:
-        """End the hold of one who is alone; see `is_done`."""
+        """See the protocol."""
         return Ask(self._release, (self._key(claim), claim.id))
 
-    def lines(self, clients: Collection[str]) -> Ask:
-        """Ask for what a look shows of all claims of these clients that wait; see `Sight`."""
-        marks = ", ".join(["%s"] * len(clients))
-        return Ask(self._lines.replace("CLIENTS", marks), tuple(clients))
+    def confirm(self, claim: Claim, arrived: int) -> Ask:
+        """See the protocol."""
+        return Ask(self._confirm, (self._key(claim), arrived, claim.id))
+
+    def token_in(self, rows: Rows) -> int | None:
+        """See the protocol."""
+        [(changed, token)] = rows
+        return int(token) if changed else None
+
+    # -- for several -------------------------------------------------------------------
+
+    def together(self, deeds: Sequence[Deed]) -> Sequence[Ask]:
+        """See the protocol."""
+        given = Ask(_GIVEN, (as_json(deeds, namespace=self._namespace),))
+        new = [
+            self._key(one.claim).hex()
+            for one in deeds
+            if one.what is What.TAKE and not one.is_known
+        ]
+        if not new:
+            return (given, *self._together)
+        return (Ask(self._make, (json.dumps(sorted(new)),)), given, *self._together)
+
+    def done(self, deeds: Sequence[Deed], answers: Sequence[Rows]) -> list[int | None]:
+        """See the protocol."""
+        return tokens_in(answers[-1], deeds, namespace=self._namespace)
+
+    def look(self, wanted: str) -> Ask:
+        """See the protocol."""
+        return Ask(self._look, (wanted,))
+
+    def make(self, keys: str) -> AskMany:
+        """See the protocol."""
+        return AskMany(self._make, [(keys,)])
+
+    def lock_empty(self, keys: str) -> Ask:
+        """See the protocol."""
+        return Ask(self._lock_empty, (keys,))
 
     def _key(self, claim: Claim) -> bytes:
         return storage_key(self._namespace, claim.name)
 
 
-def is_done(rows: Rows) -> bool:
-    """Whether a statement that writes has changed a row."""
-    [(changed, _)] = rows
-    return bool(changed)
-
-
-def token_in(rows: Rows) -> int | None:
-    """Return the token of a claim that was let in, None if it was not."""
-    [(changed, token)] = rows
-    return int(token) if changed else None
+def _values(claim: Claim) -> tuple[object, ...]:
+    return (
+        claim.client,
+        claim.owner,
+        claim.party,
+        claim.weight,
+        claim.ttl,
+        claim.lock_delay,
+        claim.min_hold,
+        claim.capacity,
+        claim.id,
+    )

@@ -16,7 +16,6 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 
 from holdfast.backends.postgresql.values import BINARY, Rows, encoded, rows_in
-from holdfast.backends.sql.steps import Ask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from psycopg import Error
     from psycopg.pq.abc import PGconn, PGresult
 
-
-Request = Ask
+    from holdfast.backends.sql.steps import Ask
 
 
 class Exchange:

@@ -1,4 +1,4 @@
-"""Ringing those whom a verb let in or turned away: in the transaction that did it, or here.
+"""Ringing by NOTIFY, in the transaction that let somebody in or turned somebody away.
 
 A notification is heard when, and if, the transaction is committed. It keeps all others that
 notify from committing at the same time, on the whole server. So only those are notified who
@@ -10,25 +10,19 @@ is told as well, to look when the window of the first is over.
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
+from holdfast.backends.sql.ringing import WATCH, Ringing
 from holdfast.backends.sql.steps import AskMany
 from holdfast.core.naming import storage_key
 from holdfast.core.place import ADMITTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from holdfast.backends.postgresql.schema import Tables
-    from holdfast.backends.sql.steps import Steps
-    from holdfast.backends.sql.verbs import Decided
+    from holdfast.backends.sql.steps import Asked
     from holdfast.core.place import Place
-
-T = TypeVar("T")
-
-WATCH = "~"
-"""What stands before the claim that is to look later, in a message."""
 
 NEAR = 16
 """Among so many behind the one who was let in, the next of another client is looked for."""
@@ -44,36 +38,22 @@ SELECT pg_notify(other.bell, '{WATCH}' || other.id) FROM (
 """
 
 
-def new_channel() -> str:
-    """Return a channel that nobody had before; it is the bell of a waiting claim."""
-    return f"holdfast_{os.urandom(8).hex()}"
-
-
-class Ringing:
+class Notifying(Ringing):
     """How a transaction rings, in the lines of one namespace."""
 
     def __init__(self, tables: Tables, *, namespace: str) -> None:
         self._namespace = namespace
         self._notify_next = _NOTIFY_NEXT.format(place=tables.place)
 
-    def after(
-        self, steps: Callable[[], Steps[Decided[T]]], *, channel: str, ours: list[str]
-    ) -> Steps[T]:
-        """Do the steps, and notify the others whom they have woken; may be begun anew.
-
-        In `ours` are the claims of this channel, to be rung here once it is over.
-        """
-        decided = yield from steps()
-        bells = [(place.bell, place.claim.id) for place in decided.woken if place.bell]
-        ours[:] = [claim_id for bell, claim_id in bells if bell == channel]
+    def others(self, woken: Sequence[Place], *, channel: str) -> Asked:
+        """See Ringing."""
         asked = []
-        if others := [one for one in bells if one[0] != channel]:
-            asked.append(AskMany(_NOTIFY, others))
-        if watched := self._watched(decided.woken):
+        bells = [(one.bell, one.claim.id) for one in woken if one.bell not in ("", channel)]
+        if bells:
+            asked.append(AskMany(_NOTIFY, bells))
+        if watched := self._watched(woken):
             asked.append(AskMany(self._notify_next, watched))
-        if asked:
-            yield asked
-        return decided.answer
+        return asked
 
     def _watched(self, woken: Sequence[Place]) -> list[tuple[object, ...]]:
         """Return behind whom somebody has to look later: the last who was let in at each name."""

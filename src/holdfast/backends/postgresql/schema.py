@@ -1,26 +1,25 @@
-"""The two tables: how they are made, and how one knows that they are ours.
+"""The two tables in PostgreSQL: how they are made, and how one knows that they are ours.
 
-`door` has one row for each name, which stays: the capacity, the last token, how many stand in
-`place`, and whoever came first to an empty door. It is changed in place all the time, and stays
-small by that. `place` has a row for everybody else.
+A row of `door` is changed in place all the time, and stays small by that.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.backends.sql.steps import Ask
-from holdfast.errors import ConfigurationError
+from holdfast.backends.sql.tables import (
+    REMARK,
+    check_columns,
+    check_format,
+    check_name,
+    columns_of,
+)
 from holdfast.model import Schema
 
 if TYPE_CHECKING:
-    from holdfast.backends.sql.steps import Rows
-
-FORMAT = 1
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
+    from holdfast.backends.sql.steps import Rows, Steps
 
 CLAIM = {
     "id": "text",
@@ -46,7 +45,6 @@ DOOR = {
     "head": "bigint",
 }
 PLACE = {"key": "bytea", "arrived": "bigint", **CLAIM}
-_MAY_BE_NULL = "party"
 
 _CLEANED = {
     # A large table of names is cleaned after thousands of changes and not after a fifth of it,
@@ -76,12 +74,8 @@ class Tables:
     table: str = "holdfast"
 
     def __post_init__(self) -> None:
-        for option, name in (("schema", self.schema), ("table", self.table)):
-            if not _NAME.fullmatch(name):
-                raise ConfigurationError(
-                    f"{option}={name!r}: 1 to 48 letters, digits or _ are accepted, "
-                    "a letter or _ first"
-                )
+        check_name("schema", self.schema)
+        check_name("table", self.table)
 
     @property
     def door(self) -> str:
@@ -98,6 +92,11 @@ class Tables:
         """What the catalogue calls the two."""
         return f"{self.table}_door", f"{self.table}_place"
 
+    @property
+    def right_to_make(self) -> str:
+        """What a user needs to make them, for people."""
+        return "CREATE on their schema"
+
     # -- making and dropping them ------------------------------------------------------
 
     def definition(self, *, with_schema: bool | None = None) -> list[str]:
@@ -113,12 +112,12 @@ class Tables:
         inside, not_waiting = f'"{self.table}_place_inside"', "WHERE standing <> 3"
         return [
             *([f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"'] if with_schema else []),
-            f"CREATE TABLE IF NOT EXISTS {self.door} ({_columns(DOOR)}, {by_name}) {door}",
-            f"CREATE TABLE IF NOT EXISTS {self.place} ({_columns(PLACE)}, {by_arrival}) {place}",
+            f"CREATE TABLE IF NOT EXISTS {self.door} ({columns_of(DOOR)}, {by_name}) {door}",
+            f"CREATE TABLE IF NOT EXISTS {self.place} ({columns_of(PLACE)}, {by_arrival}) {place}",
             # Of a line of thousands a verb reads those who do not wait, and the front.
             f"CREATE INDEX IF NOT EXISTS {inside} ON {self.place} (key, arrived) {not_waiting}",
-            f"COMMENT ON TABLE {self.door} IS 'Holdfast, format {FORMAT}'",
-            f"COMMENT ON TABLE {self.place} IS 'Holdfast, format {FORMAT}'",
+            f"COMMENT ON TABLE {self.door} IS '{REMARK}'",
+            f"COMMENT ON TABLE {self.place} IS '{REMARK}'",
         ]
 
     def removal(self) -> list[str]:
@@ -129,13 +128,14 @@ class Tables:
         """Return both for people: what `holdfast init` makes, prints and drops."""
         return Schema((self.door, self.place), tuple(self.definition()), tuple(self.removal()))
 
-    def make(self, *, with_schema: bool | None = None) -> list[Ask]:
-        """Return what makes the tables, in one transaction and one at a time.
+    def make(self) -> Steps[None]:
+        """Make what is not there, in one transaction and one at a time.
 
         Two that make the same table at once get an error of the catalogue's, in spite of IF
         NOT EXISTS.
         """
-        return self._in_turn(self.definition(with_schema=with_schema))
+        [schema] = yield [self.look_for_schema()]
+        yield self._in_turn(self.definition(with_schema=not schema))
 
     def drop(self) -> list[Ask]:
         """Return what drops the tables, in one transaction and one at a time."""
@@ -160,24 +160,10 @@ class Tables:
         found: dict[str, dict[str, str]] = {"door": {}, "place": {}}
         for which, column, kind, remark in rows:
             found[which][column] = kind
-            self._check_format(remark)
-        if not found["door"] and not found["place"]:
-            return False
-        for which, name, expected in (("door", self.door, DOOR), ("place", self.place, PLACE)):
-            if found[which] and found[which] != expected:
-                raise ConfigurationError(
-                    f"{name} is there and is not Holdfast's {which} table: "
-                    f"{_difference(found[which], expected)}; choose another table="
-                )
+            check_format(self.door, remark)
+        check_columns(self.door, "door", found["door"], DOOR)
+        check_columns(self.place, "place", found["place"], PLACE)
         return bool(found["door"] and found["place"])
-
-    def _check_format(self, remark: str | None) -> None:
-        said = re.fullmatch(r"Holdfast, format (\d+)", remark or "")
-        if said is not None and int(said[1]) > FORMAT:
-            raise ConfigurationError(
-                f"{self.door} was made by a newer Holdfast (format {said[1]}, this one knows "
-                f"{FORMAT}); upgrade this one"
-            )
 
 
 LOOK = """
@@ -187,23 +173,5 @@ JOIN pg_attribute a ON a.attrelid = t.id AND a.attnum > 0 AND NOT a.attisdropped
 """
 
 
-def _columns(columns: dict[str, str]) -> str:
-    return ", ".join(
-        f"{name} {kind}" + ("" if name == _MAY_BE_NULL else " NOT NULL")
-        for name, kind in columns.items()
-    )
-
-
 def _storage(settings: dict[str, str]) -> str:
     return f"WITH ({', '.join(f'{name} = {value}' for name, value in settings.items())})"
-
-
-def _difference(found: dict[str, str], expected: dict[str, str]) -> str:
-    missing = [name for name in expected if name not in found]
-    if missing:
-        return f"it has no column {missing[0]!r}"
-    strange = [name for name in found if name not in expected]
-    if strange:
-        return f"it has a column {strange[0]!r}"
-    [other, *_] = [name for name in expected if found[name] != expected[name]]
-    return f"its column {other!r} is {found[other]} instead of {expected[other]}"

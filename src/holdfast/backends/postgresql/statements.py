@@ -11,17 +11,18 @@ begun either, and ours seems a little older than it is, which does no harm.
 
 from __future__ import annotations
 
-import json
-from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING
 
-from holdfast.backends.postgresql.exchange import Request
+from holdfast.backends.postgresql.schema import CLAIM
+from holdfast.backends.sql.deeds import as_json, tokens_in
+from holdfast.backends.sql.steps import Ask, AskMany
 from holdfast.core.naming import storage_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.backends.postgresql.schema import Tables
+    from holdfast.backends.sql.deeds import Deed
     from holdfast.backends.sql.steps import Rows
     from holdfast.model import Claim
 
@@ -118,80 +119,100 @@ WITH r AS MATERIALIZED (
 )
 SELECT key, token FROM made UNION ALL SELECT key, token FROM changed
 """
-_NOTIFY = "SELECT pg_notify($1, $2)"
-
-
-class What(IntEnum):
-    """What is done to a name's row."""
-
-    TAKE = 0
-    RELEASE = 1
-    RENEW = 2
-
-
-class Deed(NamedTuple):
-    """One thing to do for one claim; who takes a name alone says whether it is known."""
-
-    what: What
-    claim: Claim
-    is_known: bool = True
+# The name's row is locked first, as by everybody who changes a place: else one who has just read
+# that the window is over would delete what we have made a hold. The place itself may have changed
+# while we waited for that; then PostgreSQL looks at the changed one.
+_CONFIRM = f"""
+WITH d AS MATERIALIZED (SELECT key FROM {{door}} WHERE key = $1 FOR UPDATE)
+UPDATE {{place}} AS p SET standing = 0, since = c.now, until = c.now + $4
+FROM d, (SELECT {NOW} AS now) AS c
+WHERE p.key = d.key AND p.arrived = $2 AND p.id = $3 AND p.standing = 1 AND p.until > {NOW}
+RETURNING p.token
+"""
+_LOOK = f"""
+SELECT r.number,
+    EXISTS (SELECT FROM {{place}} AS p
+        WHERE p.key = d.key AND p.arrived = r.arrived AND p.id = r.id AND p.standing = 3),
+    NOT EXISTS (SELECT FROM {{place}} AS p WHERE p.key = d.key AND p.arrived >= d.head
+        AND p.arrived < r.arrived AND p.standing = 3),
+    least(CASE WHEN d.id <> '' AND d.standing < 3 THEN d.until END,
+        (SELECT min(p.until) FROM {{place}} AS p
+         WHERE p.key = d.key AND p.standing <> 3 AND p.standing < 3)) - {NOW},
+    (SELECT min(p.until) FROM {{place}} AS p
+     WHERE p.key = d.key AND p.standing <> 3 AND p.standing = 1) - {NOW}
+FROM json_to_recordset($1::json) AS r (number int, key text, id text, arrived bigint)
+JOIN {{door}} AS d ON d.key = decode(r.key, 'hex')
+"""
+_MAKE = f"""
+INSERT INTO {{door}} (key, {", ".join(CLAIM)}, capacity, last_token, crowd, head)
+SELECT decode(k, 'hex'), '', '', '', NULL, 0, 0, 0, 0, 0, 0, 0, 0, '', 0, 0, 0, 0
+FROM json_array_elements_text($1::json) AS k ORDER BY 1
+ON CONFLICT (key) DO NOTHING
+"""
+_LOCK_EMPTY = """
+SELECT key FROM {door}
+WHERE key IN (SELECT decode(k, 'hex') FROM json_array_elements_text($1::json) AS k)
+    AND id = '' AND crowd = 0
+ORDER BY key FOR UPDATE
+"""
 
 
 class Statements:
-    """The statements on one pair of tables, for the names of one namespace."""
+    """See the protocol. Makes the requests; runs none."""
 
     def __init__(self, tables: Tables, *, namespace: str) -> None:
         self._namespace = namespace
-        self._take, self._take_new, self._release, self._together = (
-            one.format(door=tables.door) for one in (_TAKE, _TAKE_NEW, _RELEASE, _TOGETHER)
+        self._take, self._take_new, self._release, self._together, self._confirm = (
+            one.format(door=tables.door, place=tables.place)
+            for one in (_TAKE, _TAKE_NEW, _RELEASE, _TOGETHER, _CONFIRM)
+        )
+        self._look, self._make, self._lock_empty = (
+            one.format(door=tables.door, place=tables.place) for one in (_LOOK, _MAKE, _LOCK_EMPTY)
         )
 
-    def take(self, claim: Claim) -> Request:
-        """Grant to one who comes to an empty door: one row with the token, or none.
+    # -- for one -----------------------------------------------------------------------
 
-        None also if the name is unknown; refused, it writes nothing.
-        """
-        return Request(self._take, self._values(claim))
+    def take(self, claim: Claim) -> Ask:
+        """See the protocol."""
+        return Ask(self._take, self._values(claim))
 
-    def take_new(self, claim: Claim) -> Request:
-        """The same for a name that may be unknown. Refused, it costs a commit all the same."""
-        return Request(self._take_new, self._values(claim))
+    def take_new(self, claim: Claim) -> Ask:
+        """See the protocol."""
+        return Ask(self._take_new, self._values(claim))
 
-    def release(self, claim: Claim) -> Request:
-        """End the hold of one who is alone: one row, or none."""
-        return Request(self._release, (self._key(claim), claim.id))
+    def release(self, claim: Claim) -> Ask:
+        """See the protocol."""
+        return Ask(self._release, (self._key(claim), claim.id))
 
-    def together(self, deeds: Sequence[Deed]) -> Request:
-        """Do several at once, each for another name: a row for each that was done.
+    def confirm(self, claim: Claim, arrived: int) -> Ask:
+        """See the protocol."""
+        return Ask(self._confirm, (self._key(claim), arrived, claim.id, claim.ttl))
 
-        It waits for nobody who has locked a name, except for one who makes it known. New names
-        come in the order of their keys: in any other, two of these would wait for each other
-        sooner or later.
-        """
-        return Request(
-            self._together, (json.dumps([self._recorded(one.what, one.claim) for one in deeds]),)
-        )
+    def token_in(self, rows: Rows) -> int | None:
+        """See the protocol."""
+        return int(rows[0][0]) if rows else None
 
-    def done(self, deeds: Sequence[Deed], rows: Rows) -> list[int | None]:
-        """Return the token of each that was done, None for each that was not."""
-        tokens = dict(cast("list[tuple[bytes, int]]", rows))
-        return [tokens.get(self._key(one.claim)) for one in deeds]
+    # -- for several -------------------------------------------------------------------
 
-    def _recorded(self, what: What, claim: Claim) -> dict[str, object]:
-        """Return it without what the statement assumes: most of the work is to read this."""
-        record: dict[str, object] = {"what": int(what), "key": self._key(claim).hex()}
-        record["id"] = claim.id
-        if what is not What.RELEASE:
-            record["ttl"] = claim.ttl
-        if what is What.TAKE:
-            record["client"], record["owner"] = claim.client, claim.owner
-            if claim.weight != 1 or claim.capacity != 1:
-                record["weight"], record["capacity"] = claim.weight, claim.capacity
-            if claim.lock_delay or claim.min_hold:
-                record["lock_delay"], record["min_hold"] = claim.lock_delay, claim.min_hold
-            if claim.party is not None:
-                record["party"] = claim.party
-        return record
+    def together(self, deeds: Sequence[Deed]) -> Sequence[Ask]:
+        """See the protocol: one statement."""
+        return (Ask(self._together, (as_json(deeds, namespace=self._namespace),)),)
+
+    def done(self, deeds: Sequence[Deed], answers: Sequence[Rows]) -> list[int | None]:
+        """See the protocol."""
+        return tokens_in(answers[0], deeds, namespace=self._namespace)
+
+    def look(self, wanted: str) -> Ask:
+        """See the protocol."""
+        return Ask(self._look, (wanted,))
+
+    def make(self, keys: str) -> AskMany:
+        """See the protocol."""
+        return AskMany(self._make, [(keys,)])
+
+    def lock_empty(self, keys: str) -> Ask:
+        """See the protocol."""
+        return Ask(self._lock_empty, (keys,))
 
     def _values(self, claim: Claim) -> tuple[object, ...]:
         return (
@@ -209,8 +230,3 @@ class Statements:
 
     def _key(self, claim: Claim) -> bytes:
         return storage_key(self._namespace, claim.name)
-
-
-def notify(channel: str, message: str) -> Request:
-    """Ring a client; heard when, and if, the transaction is committed."""
-    return Request(_NOTIFY, (channel, message))

@@ -1,27 +1,17 @@
-"""Idle names go after a day: a lock per order id must not fill the table for ever.
-
-A name's next token is larger than its last one, or the server's time, whichever is more. So a
-record may be forgotten once its last token lies well behind that time: the next is larger all
-the same, unless the server's clock is set back by a day or more.
-"""
+"""How idle names go from the tables of PostgreSQL."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from holdfast.backends.postgresql.statements import NOW
 from holdfast.backends.sql.steps import Ask
+from holdfast.backends.sql.sweeping import SWEEP_AFTER, Broom
 
 if TYPE_CHECKING:
     from holdfast.backends.postgresql.schema import Tables
-    from holdfast.backends.sql.steps import Rows, Steps
-
-SWEEP_AFTER = 24 * 3600.0
-"""An idle record may go once its last token is this far behind the server's clock."""
-
-SWEEP_EVERY = 64
-SWEEP_ROWS = 128
+    from holdfast.backends.sql.steps import Steps
 
 _OLD = f"last_token < ({NOW} - {SWEEP_AFTER}) * 1000000"
 # As long ago the lease has ended, and all that it kept closed: one that died, at a name that
@@ -72,37 +62,15 @@ SELECT count(*) FROM swept
 """
 
 
-class Broom:
-    """Sweeps a few rows at a time, from where it stopped: no caller should pay for all.
-
-    It says what to ask, and asks nothing itself; calls of it do not overlap.
-    """
+class PostgresqlBroom(Broom):
+    """Idle names go by the statement that looks; dead lines by steps."""
 
     def __init__(self, tables: Tables) -> None:
-        self._sweep, self._lock, self._sweep_lines = (
+        sweep, self._lock, self._sweep_lines = (
             one.format(door=tables.door, place=tables.place, nobody=_NOBODY, over=_OVER)
             for one in (_SWEEP, _LOCK, _SWEEP_LINES)
         )
-        self._from = b""
-        self._until_next = 0
-
-    def is_due(self, releases: int = 1) -> bool:
-        """Return whether it is time to sweep, after so many more releases."""
-        self._until_next -= releases
-        if self._until_next > 0:
-            return False
-        self._until_next = SWEEP_EVERY
-        return True
-
-    def request(self) -> Ask:
-        """Ask for a few rows to be looked at, and the idle ones to go."""
-        return Ask(self._sweep, (self._from, SWEEP_ROWS))
-
-    def swept(self, rows: Rows) -> Swept:
-        """Go on behind the rows that were looked at; return what became of them."""
-        [(looked_at, last, gone, has_lines)] = rows
-        begun, self._from = self._from, last if looked_at == SWEEP_ROWS else b""
-        return Swept(gone, (begun, last) if has_lines else None)
+        super().__init__(sweep)
 
     def lines(self, between: tuple[bytes, bytes]) -> Steps[int]:
         """Sweep names behind the first, up to the second, where only the dead are in line."""
@@ -112,10 +80,3 @@ class Broom:
             return 0
         [[(gone,)]] = yield [Ask(self._sweep_lines, (json.dumps(keys),))]
         return int(gone)
-
-
-class Swept(NamedTuple):
-    """How many names went; and between which names there are lines that seem dead, if any."""
-
-    gone: int
-    lines_between: tuple[bytes, bytes] | None

@@ -1,5 +1,6 @@
-"""What the SQL stores share: rows, what a verb reads and changes of them, the verbs as steps.
+"""What the SQL stores share: rows and verbs as steps; for servers also wire, batches and waiting.
 
-No statement is run here and no statement's text stands here. A step yields what it asks and is
-sent the rows; a store's dialect has the text, and its driver runs it, in either flavour.
+No statement's text stands here, and no driver is known. A step yields what it asks and is sent
+the rows; a store's dialect has the text. SQLite runs it in its worker, and a server's store over
+the wire.
 """

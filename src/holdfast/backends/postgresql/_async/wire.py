@@ -13,6 +13,7 @@ from holdfast.backends.postgresql.session import FRAMING
 from holdfast.backends.postgresql.subscription.aio import Subscription
 from holdfast.backends.sql._async.wire import MOST, AsyncWire
 from holdfast.backends.sql.refusals import no_time
+from holdfast.backends.sql.ringing import NoPush
 from holdfast.backends.sql.steps import Ask
 
 if TYPE_CHECKING:
@@ -62,7 +63,12 @@ class AsyncPostgresqlWire(AsyncWire[Link]):
     # -- listening ---------------------------------------------------------------------
 
     async def subscribe(
-        self, channel: str, hear: Callable[[str], None], *, deadline: float
+        self,
+        channel: str,
+        hear: Callable[[str], None],
+        *,
+        deadline: float,
+        begun: Callable[[Subscription], None] = lambda _: None,
     ) -> Subscription:
         """Return a subscription to the channel, on a connection of its own.
 
@@ -73,6 +79,7 @@ class AsyncPostgresqlWire(AsyncWire[Link]):
         try:
             await self._connect(link, deadline)
             subscription = Subscription(link, channel, hear, clock=self._clock)
+            begun(subscription)
             await subscription.begin(deadline=deadline)
             proof = Ask("SELECT pg_notify($1, $2)", (channel, subscription.proof))
             await self.ask(proof, deadline=deadline)
@@ -80,6 +87,10 @@ class AsyncPostgresqlWire(AsyncWire[Link]):
         except DRIVERS_ERRORS as error:
             link.close()
             raise refusals.unreachable(error, where=self.where) from error
+        except NoPush as error:
+            link.close()
+            error.is_for_good = self.greeting is not None and self.greeting.is_pooled
+            raise
         except BaseException:
             link.close()
             raise

@@ -1,55 +1,33 @@
 # Generated from src/holdfast/backends/postgresql/_async/backend.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""The verbs on PostgreSQL: one statement where nobody else is, else one short transaction."""
+"""The store of `postgresql://`: what it promises, and what it brings to the verbs of `sql`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from holdfast._sync.backend import Backend
 from holdfast.backends.postgresql._sync.diagnosis import diagnosed
-from holdfast.backends.postgresql._sync.first_use import FirstUse
-from holdfast.backends.postgresql._sync.inbox import Inbox
-from holdfast.backends.postgresql._sync.making import dropped, made
-from holdfast.backends.postgresql._sync.sweeping import Sweeper
-from holdfast.backends.postgresql._sync.tidying import Tidying
-from holdfast.backends.postgresql._sync.together import Together
 from holdfast.backends.postgresql._sync.wire import PostgresqlWire
 from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
-from holdfast.backends.postgresql.confirming import Confirming
 from holdfast.backends.postgresql.dialect import Dialect
-from holdfast.backends.postgresql.known_names import KnownNames
-from holdfast.backends.postgresql.looking import Looking, sight_of
-from holdfast.backends.postgresql.ringing import Ringing
+from holdfast.backends.postgresql.ringing import Notifying
 from holdfast.backends.postgresql.schema import Tables
 from holdfast.backends.postgresql.statements import Statements
-from holdfast.backends.postgresql.taking_all import TakingAll
+from holdfast.backends.postgresql.sweeping import PostgresqlBroom
+from holdfast.backends.sql._sync.backend import SqlBackend, checked_connections
 from holdfast.backends.sql._sync.wire import MOST
-from holdfast.backends.sql.parties import as_stored, party_key
-from holdfast.backends.sql.verbs import Decided, Verbs
+from holdfast.backends.sql.store import Store
 from holdfast.core.naming import checked_namespace
-from holdfast.errors import ConfigurationError
-from holdfast.model import Capabilities, Grant, Held, Renewal, TokenQuality
-from holdfast.runtime import forking
+from holdfast.model import Capabilities, TokenQuality
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
-    from holdfast.backends.sql.steps import Steps
-    from holdfast.backends.sql.verbs import Arrived
-    from holdfast.model import Claim, Finding, Holder, Inspection, Schema
+    from holdfast.model import Finding
     from holdfast.runtime.clock import Clock
 
-T = TypeVar("T")
 
-TOGETHER = 250
-"""As many leases are renewed in one transaction: their names are locked for its length."""
-
-RUNG = float("inf")
-"""When a claim in line should ask again: when it is rung, since the inbox looks for the rest."""
-
-
-class PostgresqlBackend(Backend):
+class PostgresqlBackend(SqlBackend[PostgresqlWire]):
     """Locks in two tables of a PostgreSQL database."""
 
     capabilities = Capabilities(
@@ -62,8 +40,6 @@ class PostgresqlBackend(Backend):
         ends_by="ttl",
         hands_over=True,
     )
-    min_ttl = 0.05
-    renewals_at_once = TOGETHER
     options = frozenset({"schema", "table", "connections"}) | ACCEPTED
 
     def __init__(
@@ -81,239 +57,21 @@ class PostgresqlBackend(Backend):
         address = address_of_url(url, where=location, options=options)
         tables = Tables(schema=schema, table=table)
         namespace = checked_namespace(namespace)
-        self.location = location
-        self._clock = clock
-        self._wire = PostgresqlWire(address, clock=clock, most=_checked(connections))
-        self._tables = tables
-        self._first_use = FirstUse(self._wire, tables)
-        self._sweeper = Sweeper(self._wire, tables)
-        self._statements = Statements(tables, namespace=namespace)
-        self._verbs = Verbs(Dialect(tables), namespace=namespace)
-        self._inbox = Inbox(self._wire, Looking(tables, namespace=namespace), clock)
-        self._confirming = Confirming(tables, namespace=namespace)
-        self._tidying = Tidying(self._wire, self._sweeper, clock)
-        self._taking_all = TakingAll(tables, self._statements, namespace=namespace)
-        self._ringing = Ringing(tables, namespace=namespace)
-        self._together = Together(self._wire, self._statements, clock=clock)
-        self._known = KnownNames()
-        forking.forget_in_child(self)
-
-    # -- the verbs ---------------------------------------------------------------------
-
-    def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        """See the protocol."""
-        self._be_ready(deadline)
-        kept = as_stored(claim)
-        arrived = self._inbox.lines.arrival_of(claim)
-        if arrived is not None:
-            answer = self._ask_again(claim, arrived, deadline)
-            if answer is not None:
-                return answer
-        elif not self._inbox.lines.are_at(claim.name):
-            token = self._take(kept, deadline)
-            if token is not None:
-                return Grant(claim, token, claim.ttl)
-        answer = self._arrive(kept, arrived, deadline)
-        return Grant(claim, answer.token, claim.ttl) if isinstance(answer, Grant) else answer
-
-    def _ask_again(self, claim: Claim, arrived: int, deadline: float) -> Grant | Held | None:
-        """Return the answer to one who stands in line; None if it has to go through the door."""
-        if not self._inbox.was_called(claim.id):
-            return self._still_waiting(as_stored(claim), arrived, deadline)
-        ask = self._confirming.confirm(claim, arrived)
-        [rows] = self._wire.ask_all([ask], deadline=deadline)
-        if not rows:
-            return None
-        self._inbox.forget(claim.id)
-        return Grant(claim, rows[0][0], claim.ttl)
-
-    def try_acquire_all(
-        self, claims: Sequence[Claim], *, deadline: float
-    ) -> Sequence[Grant] | None:
-        """See the protocol."""
-        self._be_ready(deadline)
-        kept = [as_stored(one) for one in claims]
-        tokens = self._wire.transact(lambda: self._taking_all.take(kept), deadline=deadline)
-        if tokens is None:
-            return None
-        pairs = zip(claims, tokens, strict=True)
-        return [Grant(claim, token, claim.ttl) for claim, token in pairs]
-
-    def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
-        """See the protocol."""
-        self._be_ready(deadline)
-        return self._renew_all(grants, deadline)
-
-    def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
-        """See the protocol."""
-        self._be_ready(deadline)
-        claim = as_stored(grant.claim)
-        return self._transact(lambda: self._verbs.hand_over(claim), deadline)
-
-    def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
-        """See the protocol."""
-        self._be_ready(deadline)
-        claim = grant.claim
-        self._sweeper.count()
-        if not tombstone and self._give_back(claim, deadline):
-            return True
-        return self._transact(lambda: self._verbs.release(claim, tombstone=tombstone), deadline)
-
-    def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
-        """See the protocol."""
-        self._be_ready(deadline)
-        kept, arrived = as_stored(claim), self._inbox.lines.arrival_of(claim)
-        try:
-            self._transact(
-                lambda: self._verbs.withdraw(kept, arrived=arrived, tombstone=tombstone), deadline
-            )
-        finally:
-            # Not before: until then it may be rung for, and what was noted would stay.
-            self._inbox.forget(claim.id)
-
-    def wait(self, claim: Claim, *, deadline: float) -> None:
-        """See the protocol."""
-        self._inbox.wait(claim, deadline=deadline)
-
-    def rouse(self, claim: Claim) -> None:
-        """See the protocol."""
-        self._inbox.ring([claim.id])
-
-    def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """See the protocol."""
-        self._be_ready(deadline)
-        return self._wire.look(lambda: self._verbs.inspect(name), deadline=deadline)
-
-    def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
-        """See the protocol."""
-        self._be_ready(deadline)
-        found = self._wire.look(lambda: self._verbs.survey(prefix), deadline=deadline)
-        for one in found:
-            yield one
-
-    def break_(
-        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
-    ) -> tuple[Holder, ...]:
-        """See the protocol."""
-        self._be_ready(deadline)
-        party = None if owner is None else party_key(owner)
-        return self._transact(lambda: self._verbs.break_(name, token=token, party=party), deadline)
+        wire = PostgresqlWire(address, clock=clock, most=checked_connections(connections))
+        store = Store(
+            tables,
+            Dialect(tables),
+            Statements(tables, namespace=namespace),
+            Notifying(tables, namespace=namespace),
+            PostgresqlBroom(tables),
+        )
+        super().__init__(
+            wire, store, location=location, clock=clock, namespace=namespace, ears=wire
+        )
+        self._where_kept = tables
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol; nothing is made for it."""
         self._tidying.begin()
         push = self._inbox.push
-        return diagnosed(self._wire, self._tables, push=push, deadline=deadline)
-
-    def schema(self) -> Schema:
-        """See the protocol."""
-        return self._tables.as_schema()
-
-    def make_schema(self, *, deadline: float) -> bool:
-        """See the protocol."""
-        return made(self._wire, self._tables, deadline=deadline)
-
-    def drop_schema(self, *, deadline: float) -> bool:
-        """See the protocol."""
-        return dropped(self._wire, self._tables, deadline=deadline)
-
-    def disown(self, client: str, *, deadline: float) -> None:
-        """See the protocol; here what is held ends by its ttl in any case."""
-        del client, deadline
-
-    def close(self) -> None:
-        """See the protocol."""
-        self._inbox.stop()
-        self._tidying.stop()
-        self._together.close()
-        self._wire.close()
-
-    def after_fork_in_child(self) -> None:
-        """Let the child begin with nothing of the parent's."""
-        self._wire.after_fork_in_child()
-        self._together.after_fork_in_child()
-        self._inbox.after_fork_in_child()
-        self._tidying.after_fork_in_child()
-        self._sweeper.after_fork_in_child()
-
-    def _be_ready(self, deadline: float) -> None:
-        self._tidying.begin()
-        self._first_use.ready(deadline=deadline)
-
-    # -- where nobody else is ----------------------------------------------------------
-
-    def _take(self, claim: Claim, deadline: float) -> int | None:
-        """Take an empty door by one statement; None if it is not, or was swept."""
-        is_known = claim.name in self._known
-        token = self._together.take(claim, deadline=deadline, is_known=is_known)
-        if not is_known:
-            self._known.add(claim.name)
-        return token
-
-    def _give_back(self, claim: Claim, deadline: float) -> bool:
-        """End a hold by one statement; false if others are there, or it is not held."""
-        return self._together.give_back(claim, deadline=deadline)
-
-    def _renew_all(self, grants: Sequence[Grant], deadline: float) -> Sequence[Renewal]:
-        """Renew by one statement all who stand alone in their name's row, the others by doors."""
-        claims = [as_stored(grant.claim) for grant in grants]
-        is_renewed = self._together.renew(claims, deadline=deadline)
-        left = [claim for claim, is_done in zip(claims, is_renewed, strict=True) if not is_done]
-        if not left:
-            return [Renewal.RENEWED] * len(claims)
-        found = self._transact(lambda: self._verbs.renew(left), deadline)
-        others = iter(found)
-        return [Renewal.RENEWED if is_done else next(others) for is_done in is_renewed]
-
-    # -- through the door --------------------------------------------------------------
-
-    def _arrive(self, claim: Claim, arrived: int | None, deadline: float) -> Grant | Held:
-        bell = self._inbox.bell if claim.queues else ""
-        found: list[Arrived] = []
-
-        def steps() -> Steps[Decided[Grant | Held]]:
-            seen = yield from self._verbs.arrive(claim, bell=bell, arrived=arrived)
-            found[:] = [seen]
-            return Decided(seen.answer, seen.door.woken)
-
-        self._transact(steps, deadline)
-        return self._told(claim, found[0])
-
-    def _still_waiting(self, claim: Claim, arrived: int, deadline: float) -> Held | None:
-        """Return the answer to a claim whose turn has not come, None if it has to arrive."""
-        seen = self._wire.transact(
-            lambda: self._verbs.still_waiting(claim, arrived=arrived), deadline=deadline
-        )
-        if seen is None or isinstance(seen.answer, Grant):
-            return None
-        answer = self._told(claim, seen)
-        return None if isinstance(answer, Grant) else answer
-
-    def _told(self, claim: Claim, seen: Arrived) -> Grant | Held:
-        """Know where the claim stands now, and return its answer."""
-        answer, door = seen
-        place = door.find(claim.id)
-        if isinstance(answer, Grant) or answer.place is None or place is None:
-            self._inbox.forget(claim.id)
-            return answer
-        sight = sight_of(door.places, answer, now=door.now)
-        self._inbox.stands(claim, place.arrived, sight)
-        return Held(answer.holders, answer.place, RUNG, answer.closing)
-
-    def _transact(self, steps: Callable[[], Steps[Decided[T]]], deadline: float) -> T:
-        """Do the steps in one transaction, which rings those whom it has woken."""
-        channel, ours = self._inbox.channel, list[str]()
-        try:
-            return self._wire.transact(
-                lambda: self._ringing.after(steps, channel=channel, ours=ours), deadline=deadline
-            )
-        finally:
-            # Also where the answer is missing: a ring for nothing does no harm.
-            self._inbox.call(ours)
-
-
-def _checked(connections: int | str) -> int:
-    text = str(connections)
-    if not text.isdecimal() or not 1 <= int(text) <= 64:  # noqa: PLR2004 - said in the sentence
-        raise ConfigurationError(f"connections={connections!r}: 1 to 64 are accepted")
-    return int(text)
+        return diagnosed(self._wire, self._where_kept, push=push, deadline=deadline)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.backends.postgresql import questions
 from holdfast.backends.postgresql.findings import NEEDED, Facts, Rights, Snapshot, findings
 from holdfast.backends.postgresql.standbys import Standby
-from holdfast.backends.postgresql.subscription.proving import NoPush
+from holdfast.backends.sql.ringing import NoPush
 from holdfast.backends.sql.steps import Ask
 from holdfast.errors import BackendUnavailable, ConfigurationError
 

@@ -15,6 +15,7 @@ from holdfast.backends.postgresql.session import FRAMING
 from holdfast.backends.postgresql.subscription.threads import Subscription
 from holdfast.backends.sql._sync.wire import MOST, Wire
 from holdfast.backends.sql.refusals import no_time
+from holdfast.backends.sql.ringing import NoPush
 from holdfast.backends.sql.steps import Ask
 
 if TYPE_CHECKING:
@@ -64,7 +65,12 @@ class PostgresqlWire(Wire[Link]):
     # -- listening ---------------------------------------------------------------------
 
     def subscribe(
-        self, channel: str, hear: Callable[[str], None], *, deadline: float
+        self,
+        channel: str,
+        hear: Callable[[str], None],
+        *,
+        deadline: float,
+        begun: Callable[[Subscription], None] = lambda _: None,
     ) -> Subscription:
         """Return a subscription to the channel, on a connection of its own.
 
@@ -75,6 +81,7 @@ class PostgresqlWire(Wire[Link]):
         try:
             self._connect(link, deadline)
             subscription = Subscription(link, channel, hear, clock=self._clock)
+            begun(subscription)
             subscription.begin(deadline=deadline)
             proof = Ask("SELECT pg_notify($1, $2)", (channel, subscription.proof))
             self.ask(proof, deadline=deadline)
@@ -82,6 +89,10 @@ class PostgresqlWire(Wire[Link]):
         except DRIVERS_ERRORS as error:
             link.close()
             raise refusals.unreachable(error, where=self.where) from error
+        except NoPush as error:
+            link.close()
+            error.is_for_good = self.greeting is not None and self.greeting.is_pooled
+            raise
         except BaseException:
             link.close()
             raise

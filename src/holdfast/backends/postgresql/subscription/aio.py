@@ -6,7 +6,12 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from holdfast.backends.postgresql.subscription.proving import PROVEN_WITHIN, listen_to, unproven
+from holdfast.backends.postgresql.subscription.proving import (
+    PROVEN_WITHIN,
+    given_up,
+    listen_to,
+    unproven,
+)
 from holdfast.backends.sql.steps import Ask
 
 if TYPE_CHECKING:
@@ -35,6 +40,7 @@ class Subscription:
         self._clock = clock
         self._kicked = asyncio.Event()
         self._proven = asyncio.get_running_loop().create_future()
+        self._is_given_up = False
 
     # -- beginning ---------------------------------------------------------------------
 
@@ -51,8 +57,15 @@ class Subscription:
             timeout=max(0.0, left),
             return_when=asyncio.FIRST_COMPLETED,
         )
+        if self._is_given_up:
+            raise given_up(where=self._link.where)
         if self._proven not in done:
             raise unproven(where=self._link.where)
+
+    def give_up(self) -> None:
+        """Let `prove` fail at once."""
+        self._is_given_up = True
+        self._link.close()
 
     def _heard(self, message: str) -> None:
         if message != self.proof:

@@ -6,14 +6,11 @@ nothing: the pooler gives the connection to the server away between two transact
 
 from __future__ import annotations
 
+from holdfast.backends.sql.ringing import NoPush
 from holdfast.errors import BackendUnavailable
 
 PROVEN_WITHIN = 2.0
 """A notification that has not come by then does not come."""
-
-
-class NoPush(BackendUnavailable):
-    """What the server says unasked does not reach us, so whoever waits has to ask."""
 
 
 def listen_to(channel: str) -> str:
@@ -29,3 +26,8 @@ def unproven(*, where: str) -> NoPush:
         "transaction mode; waiting claims ask by themselves. For quick hand-overs give the "
         "server's own address, or a pooler in session mode"
     )
+
+
+def given_up(*, where: str) -> BackendUnavailable:
+    """Return the error of an opening that nobody waits for any more."""
+    return BackendUnavailable(f"{where}: nobody wants to hear anything any more")

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 from psycopg import Error
 
-from holdfast.backends.postgresql.subscription.proving import PROVEN_WITHIN, listen_to, unproven
+from holdfast.backends.postgresql.subscription.proving import (
+    PROVEN_WITHIN,
+    given_up,
+    listen_to,
+    unproven,
+)
 from holdfast.backends.sql.steps import Ask
 from holdfast.runtime.reading import ReadByTurns
 
@@ -31,6 +36,7 @@ class Subscription(ReadByTurns["Link"]):
         super().__init__(link, clock=clock)
         self.proof = os.urandom(8).hex()
         self._is_proven = False
+        self._is_given_up = False
         self._channel = channel
         self._hear = hear
 
@@ -45,13 +51,24 @@ class Subscription(ReadByTurns["Link"]):
         until = min(deadline, self._clock.now() + PROVEN_WITHIN)
         self._tell()
         while not self._is_proven and (left := until - self._clock.now()) > 0:
+            if self._is_given_up:
+                self._let_go()
+                raise given_up(where=self._link.where)
             heard, _ = self._poll([self._link], self._nudges, left)
             if heard:
                 self._read()
         if not self._is_proven:
-            self._kicks.close()
-            self._nudges.close()
+            self._let_go()
             raise unproven(where=self._link.where)
+
+    def give_up(self) -> None:
+        """Let `prove` fail at once."""
+        self._is_given_up = True
+        self._nudges.give()
+
+    def _let_go(self) -> None:
+        self._kicks.close()
+        self._nudges.close()
 
     # -- reading -----------------------------------------------------------------------
 

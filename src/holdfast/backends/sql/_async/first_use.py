@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from holdfast.backends.postgresql._async.making import made
+from holdfast.backends.sql._async.making import made
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
-    from holdfast.backends.postgresql.schema import Tables
+    from holdfast.backends.sql._async.wire import AsyncWire
+    from holdfast.backends.sql.tables import Tables
 
 
 class AsyncFirstUse:
     """Knows whether they are there."""
 
-    def __init__(self, wire: AsyncPostgresqlWire, tables: Tables) -> None:
+    def __init__(self, wire: AsyncWire[Any], tables: Tables) -> None:
         self._wire = wire
         self._tables = tables
         self._are_there = False

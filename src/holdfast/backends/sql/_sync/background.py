@@ -1,4 +1,4 @@
-# Generated from src/holdfast/backends/postgresql/_async/background.py by tools/generate_sync.py.
+# Generated from src/holdfast/backends/sql/_async/background.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
 """Something that goes on beside the calls of a client, and on which somebody relies.
 
@@ -92,6 +92,14 @@ class Background:
             with self._state:
                 self._runs.discard(run)
             run.ended.set()
+
+    def cancel(self) -> None:
+        """End what runs at its next await, where it is a task; a thread has to be told."""
+        with self._state:
+            runs = list(self._runs)
+        for one in runs:
+            if one.task is not None:
+                one.task.cancel()
 
     def stop(self, kick: Callable[[], None] | None = None) -> None:
         """End it; what is interrupted here ends by itself, and may be waited for again."""

@@ -1,32 +1,28 @@
-# Generated from src/holdfast/backends/postgresql/_async/sweeping.py by tools/generate_sync.py.
-# Do not edit: change the source and run `make generate`.
 """Sweeping idle names now and then, and never at the cost of whoever happens to be there."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from holdfast.backends.postgresql.sweeping import Broom
 from holdfast.errors import LockError
-from holdfast.runtime import threads as runtime
+from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql._sync.wire import PostgresqlWire
-    from holdfast.backends.postgresql.schema import Tables
-    from holdfast.backends.sql.steps import Ask
+    from holdfast.backends.sql._async.wire import AsyncWire
+    from holdfast.backends.sql.sweeping import Broom
 
 
 AT_ONCE = 64
 """More sweeps than this are not made up for: the next time there is another chance."""
 
 
-class Sweeper:
+class AsyncSweeper:
     """One client's broom; one at a time sweeps with it."""
 
-    def __init__(self, wire: PostgresqlWire, tables: Tables) -> None:
+    def __init__(self, wire: AsyncWire[Any], broom: Broom) -> None:
         self._wire = wire
-        self._broom = Broom(tables)
+        self._broom = broom
         self._state = runtime.StateLock()
         self._due = 0
 
@@ -35,14 +31,14 @@ class Sweeper:
         with self._state:
             self._due += self._broom.is_due(releases)
 
-    def sweep(self, *, deadline: float) -> int:
+    async def sweep(self, *, deadline: float) -> int:
         """Sweep as often as is due; return how many names went. Raises no error of the store."""
         with self._state:
             due, self._due = min(self._due, AT_ONCE), 0
         gone = 0
         try:
             for _ in range(due):
-                gone += self._sweep(self._broom.request(), deadline)
+                gone += await self._sweep(deadline)
         except LockError:
             # Whoever asks the store next will tell what is wrong with it. What was not swept goes
             # the next time.
@@ -53,10 +49,10 @@ class Sweeper:
         """Wait for nobody of the parent's."""
         self._state = runtime.StateLock()
 
-    def _sweep(self, request: Ask, deadline: float) -> int:
-        [rows] = self._wire.ask_all([request], deadline=deadline)
+    async def _sweep(self, deadline: float) -> int:
+        rows = await self._wire.ask(self._broom.request(), deadline=deadline)
         gone, between = self._broom.swept(rows)
         if between is None:
             return gone
         steps = partial(self._broom.lines, between)
-        return gone + self._wire.transact(steps, deadline=deadline)
+        return gone + await self._wire.transact(steps, deadline=deadline)

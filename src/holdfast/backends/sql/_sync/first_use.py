@@ -1,22 +1,22 @@
-# Generated from src/holdfast/backends/postgresql/_async/first_use.py by tools/generate_sync.py.
+# Generated from src/holdfast/backends/sql/_async/first_use.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
 """The tables on first use: they are looked at once, and made if they are not there."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from holdfast.backends.postgresql._sync.making import made
+from holdfast.backends.sql._sync.making import made
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql._sync.wire import PostgresqlWire
-    from holdfast.backends.postgresql.schema import Tables
+    from holdfast.backends.sql._sync.wire import Wire
+    from holdfast.backends.sql.tables import Tables
 
 
 class FirstUse:
     """Knows whether they are there."""
 
-    def __init__(self, wire: PostgresqlWire, tables: Tables) -> None:
+    def __init__(self, wire: Wire[Any], tables: Tables) -> None:
         self._wire = wire
         self._tables = tables
         self._are_there = False

@@ -1,19 +1,20 @@
-# Generated from src/holdfast/backends/postgresql/_async/making.py by tools/generate_sync.py.
+# Generated from src/holdfast/backends/sql/_async/making.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
 """Making the tables where they are missing, and dropping them where that is asked for."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql._sync.wire import PostgresqlWire
-    from holdfast.backends.postgresql.schema import Tables
+    from holdfast.backends.sql._sync.wire import Wire
+    from holdfast.backends.sql.steps import Rows
+    from holdfast.backends.sql.tables import Tables
 
 
-def made(wire: PostgresqlWire, tables: Tables, *, deadline: float) -> bool:
+def made(wire: Wire[Any], tables: Tables, *, deadline: float) -> bool:
     """Make the tables, and return whether they were missing.
 
     Raises ConfigurationError if what is there is not ours, or if this user may not make them.
@@ -21,9 +22,8 @@ def made(wire: PostgresqlWire, tables: Tables, *, deadline: float) -> bool:
     """
     if are_there(wire, tables, deadline=deadline):
         return False
-    [schema] = wire.ask_all([tables.look_for_schema()], deadline=deadline)
     try:
-        wire.ask_all(tables.make(with_schema=not schema), deadline=deadline)
+        wire.look(tables.make, deadline=deadline)
     except ConfigurationError as error:
         # Another user may have made them since we looked: then they are not ours to remark on,
         # and that is no reason to fail.
@@ -34,25 +34,33 @@ def made(wire: PostgresqlWire, tables: Tables, *, deadline: float) -> bool:
         raise ConfigurationError(
             f"{wire.where}: {tables.door} and {tables.place} are not there, and this user may not "
             "make them; let one who may run `holdfast init` with this URL, or give this one "
-            "CREATE on their schema"
+            f"{tables.right_to_make}; besides, it needs SELECT, INSERT, UPDATE and DELETE on the "
+            "tables"
         ) from error
     return True
 
 
-def dropped(wire: PostgresqlWire, tables: Tables, *, deadline: float) -> bool:
+def dropped(wire: Wire[Any], tables: Tables, *, deadline: float) -> bool:
     """Drop the tables, with all that is locked in them; return whether they were there.
 
     Raises ConfigurationError if a table of that name is not ours: it is left alone.
     """
-    [rows] = wire.ask_all([tables.look()], deadline=deadline)
-    tables.are_there(rows)  # raises for another's
+    rows = wire.ask(tables.look(), deadline=deadline)
+    _checked(tables, rows, where=wire.where)  # raises for another's
     if not rows:
         return False
     wire.ask_all(tables.drop(), deadline=deadline)
     return True
 
 
-def are_there(wire: PostgresqlWire, tables: Tables, *, deadline: float) -> bool:
+def are_there(wire: Wire[Any], tables: Tables, *, deadline: float) -> bool:
     """Return whether the tables are there; raise if they are not ours, or too new."""
-    [rows] = wire.ask_all([tables.look()], deadline=deadline)
-    return tables.are_there(rows)
+    rows = wire.ask(tables.look(), deadline=deadline)
+    return _checked(tables, rows, where=wire.where)
+
+
+def _checked(tables: Tables, rows: Rows, *, where: str) -> bool:
+    try:
+        return tables.are_there(rows)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error}") from None

@@ -6,15 +6,15 @@ was answered is told otherwise because of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from holdfast.backends.postgresql._async.background import AsyncBackground
+from holdfast.backends.sql._async.background import AsyncBackground
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql._async.background import AsyncRun
-    from holdfast.backends.postgresql._async.sweeping import AsyncSweeper
-    from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
+    from holdfast.backends.sql._async.background import AsyncRun
+    from holdfast.backends.sql._async.sweeping import AsyncSweeper
+    from holdfast.backends.sql._async.wire import AsyncWire
     from holdfast.runtime.clock import Clock
 
 BUSY = 10.0
@@ -27,7 +27,7 @@ LONGEST_SWEEP = 2.0
 class AsyncTidying:
     """Runs while there are connections."""
 
-    def __init__(self, wire: AsyncPostgresqlWire, sweeper: AsyncSweeper, clock: Clock) -> None:
+    def __init__(self, wire: AsyncWire[Any], sweeper: AsyncSweeper, clock: Clock) -> None:
         self._wire = wire
         self._sweeper = sweeper
         self._clock = clock

@@ -1,30 +1,30 @@
+# Generated from src/holdfast/backends/sql/_async/sweeping.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
 """Sweeping idle names now and then, and never at the cost of whoever happens to be there."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from holdfast.backends.postgresql.sweeping import Broom
 from holdfast.errors import LockError
-from holdfast.runtime import aio as runtime
+from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
-    from holdfast.backends.postgresql.schema import Tables
-    from holdfast.backends.sql.steps import Ask
+    from holdfast.backends.sql._sync.wire import Wire
+    from holdfast.backends.sql.sweeping import Broom
 
 
 AT_ONCE = 64
 """More sweeps than this are not made up for: the next time there is another chance."""
 
 
-class AsyncSweeper:
+class Sweeper:
     """One client's broom; one at a time sweeps with it."""
 
-    def __init__(self, wire: AsyncPostgresqlWire, tables: Tables) -> None:
+    def __init__(self, wire: Wire[Any], broom: Broom) -> None:
         self._wire = wire
-        self._broom = Broom(tables)
+        self._broom = broom
         self._state = runtime.StateLock()
         self._due = 0
 
@@ -33,14 +33,14 @@ class AsyncSweeper:
         with self._state:
             self._due += self._broom.is_due(releases)
 
-    async def sweep(self, *, deadline: float) -> int:
+    def sweep(self, *, deadline: float) -> int:
         """Sweep as often as is due; return how many names went. Raises no error of the store."""
         with self._state:
             due, self._due = min(self._due, AT_ONCE), 0
         gone = 0
         try:
             for _ in range(due):
-                gone += await self._sweep(self._broom.request(), deadline)
+                gone += self._sweep(deadline)
         except LockError:
             # Whoever asks the store next will tell what is wrong with it. What was not swept goes
             # the next time.
@@ -51,10 +51,10 @@ class AsyncSweeper:
         """Wait for nobody of the parent's."""
         self._state = runtime.StateLock()
 
-    async def _sweep(self, request: Ask, deadline: float) -> int:
-        [rows] = await self._wire.ask_all([request], deadline=deadline)
+    def _sweep(self, deadline: float) -> int:
+        rows = self._wire.ask(self._broom.request(), deadline=deadline)
         gone, between = self._broom.swept(rows)
         if between is None:
             return gone
         steps = partial(self._broom.lines, between)
-        return gone + await self._wire.transact(steps, deadline=deadline)
+        return gone + self._wire.transact(steps, deadline=deadline)

@@ -93,6 +93,14 @@ class AsyncBackground:
                 self._runs.discard(run)
             run.ended.set()
 
+    def cancel(self) -> None:
+        """End what runs at its next await, where it is a task; a thread has to be told."""
+        with self._state:
+            runs = list(self._runs)
+        for one in runs:
+            if one.task is not None:
+                one.task.cancel()
+
     async def stop(self, kick: Callable[[], None] | None = None) -> None:
         """End it; what is interrupted here ends by itself, and may be waited for again."""
         self._run = None  # whoever runs sees it, whatever becomes of the rest

@@ -1,4 +1,4 @@
-# Generated from src/holdfast/backends/postgresql/_async/tidying.py by tools/generate_sync.py.
+# Generated from src/holdfast/backends/sql/_async/tidying.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
 """Giving back connections that nobody has used for a while: others need them too.
 
@@ -8,15 +8,15 @@ was answered is told otherwise because of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from holdfast.backends.postgresql._sync.background import Background
+from holdfast.backends.sql._sync.background import Background
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql._sync.background import Run
-    from holdfast.backends.postgresql._sync.sweeping import Sweeper
-    from holdfast.backends.postgresql._sync.wire import PostgresqlWire
+    from holdfast.backends.sql._sync.background import Run
+    from holdfast.backends.sql._sync.sweeping import Sweeper
+    from holdfast.backends.sql._sync.wire import Wire
     from holdfast.runtime.clock import Clock
 
 BUSY = 10.0
@@ -29,7 +29,7 @@ LONGEST_SWEEP = 2.0
 class Tidying:
     """Runs while there are connections."""
 
-    def __init__(self, wire: PostgresqlWire, sweeper: Sweeper, clock: Clock) -> None:
+    def __init__(self, wire: Wire[Any], sweeper: Sweeper, clock: Clock) -> None:
         self._wire = wire
         self._sweeper = sweeper
         self._clock = clock

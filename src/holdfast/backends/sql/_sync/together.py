@@ -1,4 +1,6 @@
-"""Requests that wait for each other go together, as one statement and one commit.
+# Generated from src/holdfast/backends/sql/_async/together.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""Requests that wait for each other go together, in one round trip and one commit.
 
 A commit is the dear part of a request, and a shared one costs hardly more than one's own. So
 whoever comes while enough is under way stands in a queue; when something has come back, one of
@@ -10,19 +12,19 @@ from __future__ import annotations
 
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from holdfast.backends.postgresql._async.flight import Flight, Member
-from holdfast.backends.postgresql.statements import Deed, What
+from holdfast.backends.sql._sync.flight import Flight, Member
+from holdfast.backends.sql.deeds import Deed, What
 from holdfast.errors import BackendUnavailable, OutcomeUnknown
-from holdfast.runtime import aio as runtime
 from holdfast.runtime import forking
+from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
-    from holdfast.backends.postgresql.statements import Statements
+    from holdfast.backends.sql._sync.wire import Wire
+    from holdfast.backends.sql.statements import Statements
     from holdfast.model import Claim
     from holdfast.runtime.clock import Clock
 
@@ -37,10 +39,10 @@ LOOK_AGAIN = 0.1
 """Nobody waits for longer without looking around: whoever was to call may have been interrupted."""
 
 
-class AsyncTogether:
+class Together:
     """The uncontended cycle of one client: every request asks once, and never for the line."""
 
-    def __init__(self, wire: AsyncPostgresqlWire, statements: Statements, *, clock: Clock) -> None:
+    def __init__(self, wire: Wire[Any], statements: Statements, *, clock: Clock) -> None:
         self._wire = wire
         self._statements = statements
         self._clock = clock
@@ -57,7 +59,7 @@ class AsyncTogether:
 
     # -- the verbs ---------------------------------------------------------------------
 
-    async def take(self, claim: Claim, *, deadline: float, is_known: bool = True) -> int | None:
+    def take(self, claim: Claim, *, deadline: float, is_known: bool = True) -> int | None:
         """Return the token, None if it has to go through the door.
 
         So it has to, if it goes alone and its name `is_known` and yet unknown to the server.
@@ -65,56 +67,57 @@ class AsyncTogether:
         As its fellows, it raises BackendUnavailable if nothing was done, and OutcomeUnknown if
         something may have been.
         """
-        [token] = await self._do([Deed(What.TAKE, claim, is_known)], deadline)
+        [token] = self._do([Deed(What.TAKE, claim, is_known)], deadline)
         return token
 
-    async def give_back(self, claim: Claim, *, deadline: float) -> bool:
+    def give_back(self, claim: Claim, *, deadline: float) -> bool:
         """Whether the hold was ended; if not, it has to go through the door."""
-        [token] = await self._do([Deed(What.RELEASE, claim)], deadline)
+        [token] = self._do([Deed(What.RELEASE, claim)], deadline)
         return token is not None
 
-    async def renew(self, claims: Sequence[Claim], *, deadline: float) -> list[bool]:
+    def renew(self, claims: Sequence[Claim], *, deadline: float) -> list[bool]:
         """Whether each was renewed; the others have to go through their doors."""
         if not claims:
             return []
         # Of several at one name at most one stands in the name's own row, and which is not known.
         first = {claim.name: claim for claim in reversed(claims)}
         deeds = [Deed(What.RENEW, claim) for claim in first.values()]
-        tokens = await self._do(deeds, deadline)
+        tokens = self._do(deeds, deadline)
         done = {deed.claim.id for deed, token in zip(deeds, tokens, strict=True) if token}
         return [claim.id in done for claim in claims]
 
-    async def _do(self, deeds: Sequence[Deed], deadline: float) -> list[int | None]:
+    def _do(self, deeds: Sequence[Deed], deadline: float) -> list[int | None]:
         """Return the token of each that was done, None for each that was not."""
         flight = self._let_go_alone(deeds[0].claim.name)
         if flight is None:
-            return await self._with_others(Member(deeds, deadline))
+            return self._with_others(Member(deeds, deadline))
         try:
-            return await self._plainly(deeds, deadline)
+            return self._plainly(deeds, deadline)
         finally:
             flight.is_over = True
             self._call_next()
 
-    async def _plainly(self, deeds: Sequence[Deed], deadline: float) -> list[int | None]:
+    def _plainly(self, deeds: Sequence[Deed], deadline: float) -> list[int | None]:
         [(what, claim, is_known), *others] = deeds
         if others or what is What.RENEW:
-            return await self._in_one(deeds, deadline)
+            return self._in_one(deeds, deadline)
         if what is What.RELEASE:
             request = self._statements.release(claim)
         elif is_known:
             request = self._statements.take(claim)
         else:
             request = self._statements.take_new(claim)
-        [rows] = await self._wire.ask_all([request], deadline=deadline)
-        return [int(rows[0][0]) if rows else None]
+        rows = self._wire.ask(request, deadline=deadline)
+        return [self._statements.token_in(rows)]
 
-    async def _in_one(self, deeds: Sequence[Deed], deadline: float) -> list[int | None]:
-        [rows] = await self._wire.ask_all([self._statements.together(deeds)], deadline=deadline)
-        return self._statements.done(deeds, rows)
+    def _in_one(self, deeds: Sequence[Deed], deadline: float) -> list[int | None]:
+        requests = self._statements.together(deeds)
+        answers = self._wire.ask_all(requests, deadline=deadline)
+        return self._statements.done(deeds, answers)
 
     # -- in the queue ------------------------------------------------------------------
 
-    async def _with_others(self, member: Member) -> list[int | None]:
+    def _with_others(self, member: Member) -> list[int | None]:
         with self._state:
             may_go = not self._queue  # else somebody looks, who would have gone
             self._queue.append(weakref.ref(member))
@@ -128,7 +131,7 @@ class AsyncTogether:
                         runtime.undertake(work, name="holdfast-together", ended=member.woken)
                     )
                     del work
-                await member.woken.wait(min(self._time_of(member), LOOK_AGAIN))
+                member.woken.wait(min(self._time_of(member), LOOK_AGAIN))
                 member.woken.clear()
                 may_go = True
         finally:
@@ -212,14 +215,14 @@ class AsyncTogether:
         self._under_way = [*under_way, weakref.ref(flight)]
         return flight
 
-    async def _fly(self, flight: Flight) -> None:
+    def _fly(self, flight: Flight) -> None:
         """Do what all of them want, and tell each."""
         deeds, deadline = flight.deeds, flight.deadline
         try:
             if flight.is_plain:
-                flight.tell(await self._plainly(deeds, deadline))
+                flight.tell(self._plainly(deeds, deadline))
             else:
-                flight.tell(await self._in_one(deeds, deadline))
+                flight.tell(self._in_one(deeds, deadline))
         except (BackendUnavailable, OutcomeUnknown) as error:
             flight.fail(error)
         except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
@@ -244,11 +247,11 @@ class AsyncTogether:
 
     # -- ending ------------------------------------------------------------------------
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """End what is under way in a task of its own; those who wait for it are told."""
         for task in self._tasks:
             task.cancel()
-            await task.join()
+            task.join()
 
     def after_fork_in_child(self) -> None:
         """Leave what is under way to the parent: nobody carries it here."""

@@ -1,3 +1,5 @@
+# Generated from src/holdfast/backends/sql/_async/flight.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
 """One statement under way for several, and each of those who wait for it."""
 
 from __future__ import annotations
@@ -6,12 +8,12 @@ import copy
 from typing import TYPE_CHECKING
 
 from holdfast.backends.sql import refusals
-from holdfast.runtime import aio as runtime
+from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.backends.postgresql.statements import Deed
+    from holdfast.backends.sql.deeds import Deed
     from holdfast.errors import LockError
 
 ENOUGH = 1_000

@@ -1,34 +1,36 @@
-"""What a client of PostgreSQL hears: one channel for all its waiting claims, and their looks.
+# Generated from src/holdfast/backends/sql/_async/inbox.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""What a client hears of its waiting claims: one channel for all of them, and their looks.
 
-A release that lets a claim in notifies the channel of its client. That is a hint; it is lost
-if nobody listens, so after every subscription all waiting claims ask again. Every few seconds
-one statement looks at all lines in which claims of ours stand: for the rings that nobody sends,
-because a holder died, or whoever was let in before us.
+Where the server can ring, a release that lets a claim in rings the channel of its client. That
+is a hint; it is lost if nobody listens, so after every subscription all waiting claims ask again.
+Every few seconds one statement looks at all lines in which claims of ours stand: for the rings
+that nobody sends, because a holder died, or whoever was let in before us.
 
-Behind a pooler that gives connections away between two transactions nothing is heard. There
-the same look is taken more often.
+A server that cannot ring is the same without the channel, and so is one behind a pooler that
+gives connections away between two transactions: there that look is taken more often.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from holdfast._async.wakeups import AsyncWakeups
-from holdfast.backends.postgresql._async.background import AsyncBackground
-from holdfast.backends.postgresql.lines import NEVER, Lines
-from holdfast.backends.postgresql.ringing import WATCH, new_channel
-from holdfast.backends.postgresql.subscription.proving import NoPush
+from holdfast._sync.wakeups import Wakeups
+from holdfast.backends.sql._sync.background import Background
+from holdfast.backends.sql.lines import NEVER, Lines
+from holdfast.backends.sql.ringing import WATCH, NoPush, new_channel
 from holdfast.core.backoff import delay
 from holdfast.errors import ConfigurationError, LockError
-from holdfast.runtime import aio as runtime
+from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql._async.background import AsyncRun
-    from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
-    from holdfast.backends.postgresql.lines import Sight
-    from holdfast.backends.postgresql.looking import Looking
-    from holdfast.backends.postgresql.subscription.aio import Subscription
+    from collections.abc import Callable
+
+    from holdfast.backends.sql._sync.background import Run
+    from holdfast.backends.sql._sync.wire import Wire
+    from holdfast.backends.sql.lines import Sight
+    from holdfast.backends.sql.looking import Looking
     from holdfast.model import Claim
     from holdfast.runtime.clock import Clock
 
@@ -67,33 +69,88 @@ MOST = 500
 """As many lines are looked at in one statement."""
 
 
-class AsyncInbox:
-    """Rings the claims that should ask again."""
+class Subscription(Protocol):
+    """What hears a channel, on a connection of its own."""
 
-    def __init__(self, wire: AsyncPostgresqlWire, looking: Looking, clock: Clock) -> None:
+    def listen(self, *, until: float) -> bool:
+        """Tell of what is heard until then, or until kicked; false once the link is broken."""
+        ...
+
+    def attend(self, event: runtime.Event, *, deadline: float) -> None:
+        """Return when the event is set or the deadline has passed."""
+        ...
+
+    def kick(self) -> None:
+        """Let `listen` return."""
+        ...
+
+    def nudge(self) -> None:
+        """Let whoever attends see that its event was set by somebody else."""
+        ...
+
+    def give_up(self) -> None:
+        """Let whoever still opens it fail at once, from any thread."""
+        ...
+
+    def close(self) -> None:
+        """Hear no more."""
+        ...
+
+    def disinherit(self) -> None:
+        """Leave the connection to the parent process, which still uses it."""
+        ...
+
+
+class Ears(Protocol):
+    """A wire on which a server's rings can be heard."""
+
+    def subscribe(
+        self,
+        channel: str,
+        hear: Callable[[str], None],
+        *,
+        deadline: float,
+        begun: Callable[[Subscription], None],
+    ) -> Subscription:
+        """Return a subscription that is proven to hear; `begun` is given it before that.
+
+        Raises NoPush where what the server says unasked does not come through.
+        """
+        ...
+
+
+class Inbox:
+    """Rings the claims that should ask again; without `ears` by looking alone."""
+
+    def __init__(
+        self, wire: Wire[Any], looking: Looking, clock: Clock, *, ears: Ears | None
+    ) -> None:
         self._wire = wire
         self._looking = looking
         self._clock = clock
+        self._ears = ears
         self._begin()
 
     def _begin(self) -> None:
         self.channel = new_channel()
         self.state = runtime.StateLock()
-        self.lines = Lines()
-        self._wakeups = AsyncWakeups(self._clock)
+        self.lines = Lines(rings=self._ears is not None)
+        self._wakeups = Wakeups(self._clock)
         self._called: dict[str, None] = {}
         self._subscription: Subscription | None = None
+        self._opening: Subscription | None = None
+        self._is_opening = False
         self._refused: ConfigurationError | None = None
-        self._unheard_until = 0.0
+        self._unheard_until = NEVER if self._ears is None else 0.0
         self._has_told = False
-        self._background = AsyncBackground(self._run, name="holdfast-inbox", clock=self._clock)
+        self._background = Background(self._run, name="holdfast-inbox", clock=self._clock)
 
     # -- called by the backend ---------------------------------------------------------
 
     @property
     def bell(self) -> str:
-        """What stands in the row of a waiting claim: the channel, if anything is heard on it."""
-        return self.channel if self.lines.rings else ""
+        """What stands in the row of a waiting claim: the channel, unless it is rung in vain."""
+        return self.channel if self.lines.rings or self._ears is None else ""
 
     @property
     def push(self) -> bool | None:
@@ -131,13 +188,15 @@ class AsyncInbox:
                 self.lines.forget(claim_id, now=self._clock.now())
                 self._wakeups.forget(claim_id)
 
-    async def wait(self, claim: Claim, *, deadline: float) -> None:
+    def wait(self, claim: Claim, *, deadline: float) -> None:
         """Return when the claim should ask again."""
-        subscription = self._subscription if self._background.is_running() else None
-        if subscription is None and self._clock.now() >= self._unheard_until:
+        is_running = self._background.is_running()
+        subscription = self._subscription if is_running else None
+        now = self._clock.now()
+        if not is_running or (subscription is None and now >= self._unheard_until):
             pause = UNHEARD if self.lines.is_first(claim) else UNHEARD_BEHIND
-            deadline = min(deadline, self._clock.now() + pause)
-        await self._wakeups.wait(claim.id, deadline=deadline, subscription=subscription)
+            deadline = min(deadline, now + pause)
+        self._wakeups.wait(claim.id, deadline=deadline, subscription=subscription)
         if self._refused is not None:
             raise self._refused
 
@@ -155,9 +214,18 @@ class AsyncInbox:
         if claims and (subscription := self._subscription) is not None:
             subscription.nudge()
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """Hear no more; what is interrupted here ends by itself, and may be waited for again."""
-        await self._background.stop(kick=self._kick)
+        self._background.stop(kick=self._end)
+
+    def _end(self) -> None:
+        self._kick()
+        if self._is_opening:
+            # Nobody waits for a proof that may take seconds: a task is cancelled, and a thread
+            # is told.
+            self._background.cancel()
+            if (opening := self._opening) is not None:
+                opening.give_up()
 
     def after_fork_in_child(self) -> None:
         """Start anew: nothing of the parent's waits here."""
@@ -173,9 +241,9 @@ class AsyncInbox:
 
     # -- the background ----------------------------------------------------------------
 
-    async def _run(self, run: AsyncRun) -> None:
+    def _run(self, run: Run) -> None:
         try:
-            await self._keep_listening(run)
+            self._keep_listening(run)
         finally:
             self._background.leave(run)
             # Cancelled, most likely, by somebody who cancelled all there was. Those who still
@@ -184,7 +252,7 @@ class AsyncInbox:
                 left = self.lines.waiting
             self.ring(left)
 
-    async def _keep_listening(self, run: AsyncRun) -> None:
+    def _keep_listening(self, run: Run) -> None:
         self._refused = None
         attempt = 0
         while self._background.is_wanted(run):
@@ -194,9 +262,9 @@ class AsyncInbox:
                     self._background.leave(run)
                     return
             try:
-                if self._clock.now() < self._unheard_until:
-                    await self._poll(run)
-                elif not await self._listen(run):
+                if self._ears is None or self._clock.now() < self._unheard_until:
+                    self._poll(run)
+                elif not self._listen(self._ears, run):
                     return
                 attempt = 0
                 continue
@@ -210,40 +278,50 @@ class AsyncInbox:
             except Exception as error:  # noqa: BLE001 - whatever it is, somebody relies on us
                 _log.warning("the inbox failed, and is opened again: %r", error, exc_info=True)
             # Those who wait ask by themselves meanwhile, and learn what is wrong.
-            await self._ring_all(run)
+            self._ring_all(run)
             pause = delay(attempt, jitter=self._clock.jitter())
             attempt += 1
             until = self._clock.now() + pause
-            await runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
+            runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
 
     def _go_without(self, error: NoPush) -> None:
-        greeting = self._wire.greeting
-        is_for_good = greeting is not None and greeting.is_pooled
-        self._unheard_until = NEVER if is_for_good else self._clock.now() + TRY_AGAIN
+        self._unheard_until = NEVER if error.is_for_good else self._clock.now() + TRY_AGAIN
         with self.state:
             self.lines.rings = False
         if not self._has_told:
             self._has_told = True
             _log.warning("%s", error)
 
-    async def _listen(self, run: AsyncRun) -> bool:
+    def _listen(self, ears: Ears, run: Run) -> bool:
         """Open the inbox and attend to it; true if it has to be opened again."""
-        subscription = await self._wire.subscribe(
-            self.channel, self._hear, deadline=self._clock.now() + OPENING
-        )
+        subscription = self._opened(ears, run)
         try:
             with self.state:
                 self.lines.rings = True
             self._subscription, self._refused = subscription, None
             # What was rung before somebody listened is lost.
-            await self._ring_all(run)
-            return await self._attend(subscription, run)
+            self._ring_all(run)
+            return self._attend(subscription, run)
         finally:
             if self._subscription is subscription:
                 self._subscription = None
-            await subscription.close()
+            subscription.close()
 
-    async def _attend(self, subscription: Subscription, run: AsyncRun) -> bool:
+    def _opened(self, ears: Ears, run: Run) -> Subscription:
+        def begun(subscription: Subscription) -> None:
+            self._opening = subscription
+            if not self._background.is_wanted(run):
+                subscription.give_up()  # closed meanwhile, before there was one to be told
+
+        self._is_opening = True
+        try:
+            return ears.subscribe(
+                self.channel, self._hear, deadline=self._clock.now() + OPENING, begun=begun
+            )
+        finally:
+            self._is_opening, self._opening = False, None
+
+    def _attend(self, subscription: Subscription, run: Run) -> bool:
         """Listen and look; false if nobody needs it any more, true if the link broke."""
         idle_since = self._clock.now()
         while self._background.is_wanted(run):
@@ -251,56 +329,58 @@ class AsyncInbox:
             with self.state:
                 due_at, are_any = self.lines.due_at(), self.lines.are_any
             if now >= due_at:
-                await self._look(run)
+                self._look(run)
                 continue
             if are_any:
                 idle_since = now
             elif now - idle_since > IDLE and self._ends(run):
                 return False
             until = min(due_at, now + LONGEST)
-            if not await subscription.listen(until=until):
+            if not subscription.listen(until=until):
                 return True
             if self._clock.now() > until + OVERSLEPT:
-                await self._ring_all(run)  # their own timers are late, and so is all they know
+                self._ring_all(run)  # their own timers are late, and so is all they know
         return False
 
-    async def _poll(self, run: AsyncRun) -> None:
-        """Look, until nobody waits or it is time to try to listen again."""
-        while self._background.is_wanted(run):
+    def _poll(self, run: Run) -> None:
+        """Look, until nobody has waited for a while or it is time to try to listen again."""
+        idle_since = self._clock.now()
+        while True:
+            run.kicked.clear()  # before looking around: whoever kicks has changed something
             now = self._clock.now()
-            if now >= self._unheard_until:
+            if now >= self._unheard_until or not self._background.is_wanted(run):
                 return
             with self.state:
                 due_at, are_any = self.lines.due_at(), self.lines.are_any
-            if not are_any:
+            if are_any:
+                idle_since = now
+            elif now - idle_since > IDLE:
                 return
             if now >= due_at:
-                await self._look(run)
+                self._look(run)
                 continue
-            run.kicked.clear()
-            await runtime.wait_for(
-                run.kicked, deadline=min(due_at, self._unheard_until), clock=self._clock
-            )
+            until = min(due_at, self._unheard_until, now + LONGEST)
+            runtime.wait_for(run.kicked, deadline=until, clock=self._clock)
+            if are_any and self._clock.now() > until + OVERSLEPT:
+                self._ring_all(run)  # their own timers are late, and so is all they know
 
-    def _ends(self, run: AsyncRun) -> bool:
+    def _ends(self, run: Run) -> bool:
         with self.state:
             if self.lines.are_any:
                 return False
             self._background.leave(run)
         return True
 
-    async def _look(self, run: AsyncRun) -> None:
+    def _look(self, run: Run) -> None:
         now = self._clock.now()
         with self.state:
             glances = self.lines.take_due(now, most=MOST)
         try:
-            [rows] = await self._wire.ask_all(
-                [self._looking.request(glances)], deadline=now + REQUEST
-            )
+            rows = self._wire.ask(self._looking.request(glances), deadline=now + REQUEST)
         except LockError as error:
             # Whoever waits asks, and meets the same trouble.
             _log.debug("a look was not answered: %s", error)
-            await self._ring_each([one.claim_id for one in glances], run)
+            self._ring_each([one.claim_id for one in glances], run)
             return
         called: list[str] = []
         now = self._clock.now()
@@ -308,7 +388,7 @@ class AsyncInbox:
             for glance, sight in zip(glances, self._looking.sights(glances, rows), strict=True):
                 called += self.lines.learn(glance, sight, now=now)
                 self._called.update(dict.fromkeys(called))
-        await self._ring_each(called, run)
+        self._ring_each(called, run)
 
     # -- rings -------------------------------------------------------------------------
 
@@ -336,17 +416,17 @@ class AsyncInbox:
                     del self._called[one]
         self._wakeups.ring(claim_id)
 
-    async def _ring_all(self, run: AsyncRun) -> None:
+    def _ring_all(self, run: Run) -> None:
         with self.state:
             found = self.lines.waiting
-        await self._ring_each(found, run)
+        self._ring_each(found, run)
 
-    async def _ring_each(self, claims: list[str], run: AsyncRun) -> None:
+    def _ring_each(self, claims: list[str], run: Run) -> None:
         """Ring them a few at a time."""
         for i in range(0, len(claims), AT_ONCE):
             if i:
                 until = self._clock.now() + BREATH
-                await runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
+                runtime.wait_for(run.stopping, deadline=until, clock=self._clock)
             self.ring(claims[i : i + AT_ONCE])
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
-    from holdfast.backends.postgresql.schema import Tables
+    from holdfast.backends.sql._async.wire import AsyncWire
+    from holdfast.backends.sql.steps import Rows
+    from holdfast.backends.sql.tables import Tables
 
 
-async def made(wire: AsyncPostgresqlWire, tables: Tables, *, deadline: float) -> bool:
+async def made(wire: AsyncWire[Any], tables: Tables, *, deadline: float) -> bool:
     """Make the tables, and return whether they were missing.
 
     Raises ConfigurationError if what is there is not ours, or if this user may not make them.
@@ -19,9 +20,8 @@ async def made(wire: AsyncPostgresqlWire, tables: Tables, *, deadline: float) ->
     """
     if await are_there(wire, tables, deadline=deadline):
         return False
-    [schema] = await wire.ask_all([tables.look_for_schema()], deadline=deadline)
     try:
-        await wire.ask_all(tables.make(with_schema=not schema), deadline=deadline)
+        await wire.look(tables.make, deadline=deadline)
     except ConfigurationError as error:
         # Another user may have made them since we looked: then they are not ours to remark on,
         # and that is no reason to fail.
@@ -32,25 +32,33 @@ async def made(wire: AsyncPostgresqlWire, tables: Tables, *, deadline: float) ->
         raise ConfigurationError(
             f"{wire.where}: {tables.door} and {tables.place} are not there, and this user may not "
             "make them; let one who may run `holdfast init` with this URL, or give this one "
-            "CREATE on their schema"
+            f"{tables.right_to_make}; besides, it needs SELECT, INSERT, UPDATE and DELETE on the "
+            "tables"
         ) from error
     return True
 
 
-async def dropped(wire: AsyncPostgresqlWire, tables: Tables, *, deadline: float) -> bool:
+async def dropped(wire: AsyncWire[Any], tables: Tables, *, deadline: float) -> bool:
     """Drop the tables, with all that is locked in them; return whether they were there.
 
     Raises ConfigurationError if a table of that name is not ours: it is left alone.
     """
-    [rows] = await wire.ask_all([tables.look()], deadline=deadline)
-    tables.are_there(rows)  # raises for another's
+    rows = await wire.ask(tables.look(), deadline=deadline)
+    _checked(tables, rows, where=wire.where)  # raises for another's
     if not rows:
         return False
     await wire.ask_all(tables.drop(), deadline=deadline)
     return True
 
 
-async def are_there(wire: AsyncPostgresqlWire, tables: Tables, *, deadline: float) -> bool:
+async def are_there(wire: AsyncWire[Any], tables: Tables, *, deadline: float) -> bool:
     """Return whether the tables are there; raise if they are not ours, or too new."""
-    [rows] = await wire.ask_all([tables.look()], deadline=deadline)
-    return tables.are_there(rows)
+    rows = await wire.ask(tables.look(), deadline=deadline)
+    return _checked(tables, rows, where=wire.where)
+
+
+def _checked(tables: Tables, rows: Rows, *, where: str) -> bool:
+    try:
+        return tables.are_there(rows)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}: {error}") from None
