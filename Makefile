@@ -16,8 +16,8 @@ CORE := tests/core tests/input tests/backends/memory tests/backends/sqlite \
 # A minute of counting what is left behind, which says little of the interpreter.
 NOT_EVERYWHERE := --deselect tests/backends/sqlite/test_leaks.py
 # The embedded default needs Linux, and so do the servers' processes.
-PORTABLE := tests/core tests/shell tests/backends/memory tests/backends/zookeeper/decisions \
-	tests/contract/test_broken.py
+PORTABLE := tests/core tests/shell tests/backends/memory tests/backends/sessions \
+	tests/backends/zookeeper/decisions tests/contract/test_broken.py
 
 # The first Python that is new enough. Say PYTHON=... to choose another.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11

@@ -113,13 +113,16 @@ class Window:
 class Grant:
     """The store's yes. `token` is None only where the backend has no tokens.
 
-    With a `window` it was given by somebody else's release, and lasts so long at first.
+    With a `window` it was given by somebody else's release, and lasts so long at first. Where a
+    session carries it the ttl is `counted_from` what proves that, on the client's clock; None
+    where the request itself set the store's deadline.
     """
 
     claim: Claim
     token: int | None
     ttl: float
     window: Window | None = None
+    counted_from: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,13 @@ class Renewal(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Proven:
+    """RENEWED by the session that carries the claim: the ttl counts from what proves that one."""
+
+    counted_from: float
+
+
+@dataclass(frozen=True, slots=True)
 class Inspection:
     """What the store says of one name; it may be stale when it is read."""
 
@@ -220,6 +230,47 @@ class TokenQuality(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Life:
+    """How what a store granted lives in it, and what a client has to do because of that.
+
+    Parts of the ttl count from where the ttl counts: from the request that set the store's
+    deadline, or from what proves the session.
+    """
+
+    renewed_after: float
+    """The part of the ttl after which the next renewal is due."""
+    at_risk_for: float
+    """The last part of the ttl: what is well never reaches it."""
+    ends_by_itself: bool
+    """Whether the store forgets a hold that nobody renews, though its client lives on."""
+    has_own_ttl: bool
+    """Whether each lock may have another ttl than its client."""
+    lost_as: str
+    """Why a lease is lost that the store does not know any more."""
+    outlives_a_crash: str
+    """Until when a holder that crashed keeps others out, for people."""
+
+
+BY_TTL = Life(
+    renewed_after=1 / 3,  # two renewals may go unanswered before trust ends
+    at_risk_for=1 / 3,
+    ends_by_itself=True,
+    has_own_ttl=True,
+    lost_as="taken",
+    outlives_a_crash="its ttl has run out",
+)
+BY_SESSION = Life(
+    # A session may be proven by the last heartbeat but one: a third more of the ttl is gone.
+    renewed_after=2 / 3,
+    at_risk_for=1 / 6,
+    ends_by_itself=False,
+    has_own_ttl=False,
+    lost_as="session_ended",
+    outlives_a_crash="its session has ended: an election and a full ttl",
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a backend declares; the contract holds it to exactly this."""
 
@@ -231,6 +282,11 @@ class Capabilities:
     token_quality: TokenQuality
     ends_by: Literal["ttl", "session"]
     hands_over: bool = False
+
+    @property
+    def life(self) -> Life:
+        """What `ends_by` means for a client."""
+        return BY_TTL if self.ends_by == "ttl" else BY_SESSION
 
 
 @dataclass(frozen=True, slots=True)

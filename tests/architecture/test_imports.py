@@ -47,6 +47,8 @@ KNOWS = {
     "sqlite": {"sql"},
     "postgresql": {"sql"},
     "mysql": {"sql"},
+    "zookeeper": {"sessions"},
+    "etcd": {"sessions"},
 }
 
 # core decides by values alone. What it needs of these is handed to it.
@@ -199,6 +201,7 @@ def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
         "backends/redis/_async/backend",
         "backends/redis/connection/threads",
         "backends/sql/rows",
+        "backends/sessions/line",
     ):
         path = tmp_path / f"{name}.py"
         path.parent.mkdir(exist_ok=True, parents=True)
@@ -298,6 +301,16 @@ def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
         ("backends/redis/lines.py", "from holdfast.backends import sql", "redis does not know sql"),
         ("backends/sql/rows.py", "import holdfast.backends.mysql", "sql does not know mysql"),
         (
+            "backends/sessions/line.py",
+            "import holdfast.backends.zookeeper",
+            "sessions does not know zookeeper",
+        ),
+        (
+            "backends/zookeeper/nodes.py",
+            "import holdfast.backends.etcd",
+            "zookeeper does not know etcd",
+        ),
+        (
             "backends/__init__.py",
             "import holdfast.backends.redis",
             "the room of all stores does not know redis",
@@ -356,6 +369,7 @@ def test_the_checker_catches_a_wrong_import(
         ("backends/redlock/quorum.py", "from holdfast.backends.redis._async import backend"),
         ("backends/sqlite/rows.py", "from holdfast.backends.sql import rows"),
         ("backends/mysql/_sync/backend.py", "from holdfast.backends.sql.rows import x"),
+        ("backends/etcd/_async/wire.py", "from holdfast.backends.sessions.line import x"),
         ("_async/wakeups.py", "from holdfast._async.backend import x"),
         ("urls.py", "import holdfast.backends.redis._async, holdfast.backends.redis._sync"),
         ("__main__.py", "import holdfast.cli"),

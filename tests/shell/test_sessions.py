@@ -13,7 +13,7 @@ import pytest
 from holdfast import AsyncLocks, ConfigurationError
 from holdfast.backends.memory._async.backend import AsyncMemoryBackend
 from holdfast.backends.memory.store import MemoryStore
-from holdfast.model import Claim, Event, Grant, Held, Renewal
+from holdfast.model import Claim, Event, Grant, Held, Proven, Renewal
 from holdfast.testing import VirtualClock, VirtualTimeLoop, run_in_virtual_time
 
 TTL = 9.0
@@ -34,18 +34,18 @@ class Sessioned(AsyncMemoryBackend):
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         answer = await super().try_acquire(dataclasses.replace(claim, ttl=1e6), deadline=deadline)
-        return Grant(claim, answer.token, claim.ttl) if isinstance(answer, Grant) else answer
+        if isinstance(answer, Held):
+            return answer
+        return Grant(claim, answer.token, claim.ttl, counted_from=self.beats[0])
 
-    async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
+    async def renew(
+        self, grants: Sequence[Grant], *, deadline: float
+    ) -> Sequence[Renewal | Proven]:
         del deadline
         if self.is_over:
             return [Renewal.LOST] * len(grants)
         self.beats = [self.beats[-1], self.now()]
-        return [Renewal.RENEWED] * len(grants)
-
-    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
-        del grant, sent_at
-        return self.beats[0]
+        return [Proven(self.beats[0])] * len(grants)
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         self.withdrawn.append(claim.name)

@@ -307,10 +307,10 @@ class AsyncAcquisition:
                 name=self._lock.name,
             )
         span = grant.ttl
-        if grant.window is None:
-            sent_at = client.backend.counted_from(grant, sent_at=sent_at)
-        else:
+        if grant.window is not None:
             sent_at, span = grant.window.since, min(span, grant.window.seconds)
+        elif grant.counted_from is not None:
+            sent_at = grant.counted_from
         until = trusted_until(sent_at=sent_at, ttl=span)
         now = client.clock.now()
         if now >= until:

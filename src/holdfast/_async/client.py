@@ -36,6 +36,7 @@ class AsyncClient:
 
     def __init__(self, backend: AsyncBackend, options: ClientOptions) -> None:
         self.backend = backend
+        self.life = backend.capabilities.life
         self.ttl = options.ttl
         self.clock: Clock = options.clock
         self.request_timeout = options.request_timeout

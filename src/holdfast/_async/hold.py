@@ -40,10 +40,10 @@ class AsyncHold:
         "context",
         "due",
         "ends_at",
-        "ends_by",
         "grant",
         "holding",
         "is_renewing",
+        "life",
         "lock",
         "looked_at",
         "lost",
@@ -78,9 +78,9 @@ class AsyncHold:
         self.renews = options.renew
         # How long the store keeps it from the last request on: at first perhaps a window.
         self.span = span
-        self.ends_by = ends_by = client.backend.capabilities.ends_by
+        self.life = life = client.life
         is_due = options.renew or grant.window is not None
-        self.due = due_after(sent_at=sent_at, ttl=span, ends_by=ends_by) if is_due else NEVER
+        self.due = due_after(sent_at=sent_at, ttl=span, life=life) if is_due else NEVER
         self.capped_at = NEVER if options.max_hold is None else now + options.max_hold
         self.on_lost = options.on_lost
         self.lost = runtime.Signal(client.clock)
@@ -112,12 +112,12 @@ class AsyncHold:
             until=self.until,
             ttl=self.span,
             unanswered=self.unanswered,
-            ends_by=self.ends_by,
+            life=self.life,
         )
 
     def plan(self) -> None:
         """Work out anew when the watchdog must look: after whatever of it has changed."""
-        risk = at_risk_from(until=self.until, ttl=self.span, ends_by=self.ends_by)
+        risk = at_risk_from(until=self.until, ttl=self.span, life=self.life)
         risk = NEVER if self.at_risk_told else risk
         self.ends_at = min(self.until, self.capped_at)
         # While a renewal is under way its answer says when the next is due.
@@ -166,7 +166,7 @@ class AsyncHold:
             blocks = list(self.blocks)
         self.client.watchdog.unwatch(self)
         self.client.holds.lose(self)
-        if self.ends_by == "session" and reason != "closed":
+        if not self.life.ends_by_itself and reason != "closed":
             # Nobody renews it, but its session may live on and would keep it for ever.
             self.client.followups.withdraw_later(self.grant.claim)
         for block in blocks:

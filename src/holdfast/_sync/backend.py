@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Held,
         Holder,
         Inspection,
+        Proven,
         Renewal,
         Schema,
     )
@@ -59,15 +60,6 @@ class Backend(Protocol):
         del claims, deadline
         return None
 
-    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
-        """Return from when the ttl of this grant counts, by what the store last answered.
-
-        `sent_at`, when the request was sent, on stores where every request sets the
-        deadline anew. Where a session carries the claim, the proof of that very session.
-        """
-        del grant
-        return sent_at
-
     def server_of(self, name: str) -> str:
         """Return which of the store's servers is asked about the name, as far as is known.
 
@@ -76,10 +68,11 @@ class Backend(Protocol):
         del name
         return ""
 
-    def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
+    def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal | Proven]:
         """Answer one Renewal per grant, in one round trip where the store can.
 
-        Never resurrects an expired lease and never takes a new token.
+        Never resurrects an expired lease and never takes a new token. Where a session carries
+        the claims, what is renewed is Proven, and says from when that counts.
         """
         ...
 

@@ -38,6 +38,7 @@ class Client:
 
     def __init__(self, backend: Backend, options: ClientOptions) -> None:
         self.backend = backend
+        self.life = backend.capabilities.life
         self.ttl = options.ttl
         self.clock: Clock = options.clock
         self.request_timeout = options.request_timeout

@@ -81,8 +81,7 @@ class Followups:
         # is not answered. So we give up after twice that. Not so where a session carries it,
         # which this client keeps alive: there only an answer ends it, or the session's end.
         now = self._client.clock.now()
-        is_carried = self._client.backend.capabilities.ends_by == "session"
-        give_up = NEVER if is_carried else now + 2 * claim.ttl + 60
+        give_up = now + 2 * claim.ttl + 60 if self._client.life.ends_by_itself else NEVER
         server = self._client.backend.server_of(claim.name)
         with self._client.state:
             self._open.append(Followup(claim, grant, server, now, give_up))

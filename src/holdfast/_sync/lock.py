@@ -70,7 +70,7 @@ class Lock:
         self._entered: OpenBlocks[Lease] = OpenBlocks(client)
         capabilities = client.backend.capabilities
         checked_ttl(options.ttl, minimum=client.backend.min_ttl)
-        if capabilities.ends_by == "session" and options.ttl != client.ttl:
+        if options.ttl != client.ttl and not client.life.has_own_ttl:
             raise ConfigurationError(
                 f"ttl={options.ttl!r}: here one session carries all locks of a client, so the ttl "
                 f"is the client's ({client.ttl!r} s); give it there (Locks(..., ttl=...)), or make "

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 from holdfast.core.holding import HELD
 from holdfast.core.renewing import TOGETHER, after_renewal, due_after, due_after_silence
 from holdfast.errors import LockError
-from holdfast.model import AtRisk, Renewal, Renewed
+from holdfast.model import AtRisk, Proven, Renewal, Renewed
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast._sync.client import Client
     from holdfast._sync.hold import Hold
 
@@ -87,10 +89,11 @@ class Watchdog:
         if now >= self._ends_first:
             self._look(now)
 
-    def settle(self, hold: Hold, outcome: Renewal, *, sent_at: float) -> None:
+    def settle(self, hold: Hold, answer: Renewal | Proven, *, sent_at: float) -> None:
         """Let the answer to a request count that was sent at that time."""
-        client, now = self._client, self._client.clock.now()
-        start = client.backend.counted_from(hold.grant, sent_at=sent_at)
+        now = self._client.clock.now()
+        outcome = Renewal.RENEWED if isinstance(answer, Proven) else answer
+        start = answer.counted_from if isinstance(answer, Proven) else sent_at
         until = after_renewal(hold.until, outcome, sent_at=start, now=now, ttl=hold.grant.ttl)
         self._apply(hold, outcome, until=until, sent_at=start, now=now)
 
@@ -117,11 +120,10 @@ class Watchdog:
                     hold.due = due_after_silence(now=now, ttl=hold.span)
             else:
                 hold.unanswered = hold.at_risk_told = False
-                ttl, ends_by = hold.grant.ttl, hold.ends_by
-                hold.span = ttl
+                hold.span = ttl = hold.grant.ttl
                 # A session's proof may be older than that: then soon, and not at once, for ever.
                 due = max(
-                    due_after(sent_at=sent_at, ttl=ttl, ends_by=ends_by),
+                    due_after(sent_at=sent_at, ttl=ttl, life=hold.life),
                     due_after_silence(now=now, ttl=ttl),
                 )
                 hold.due = due if hold.renews else NEVER
@@ -282,7 +284,7 @@ class Watchdog:
         unknown = [(hold, Renewal.UNKNOWN) for hold in due]
         try:
             answers = client.backend.renew(grants, deadline=deadline)
-            outcomes = list(zip(due, answers, strict=True))
+            outcomes: Sequence[tuple[Hold, Renewal | Proven]] = list(zip(due, answers, strict=True))
         except LockError as error:
             # Whatever it was, the store may have renewed or not: the old promise stands.
             client.logger.debug("renewal not answered: %s", error)
@@ -297,7 +299,9 @@ class Watchdog:
             raise
         self._answered(outcomes, sent_at=sent_at)
 
-    def _answered(self, outcomes: list[tuple[Hold, Renewal]], *, sent_at: float) -> None:
+    def _answered(
+        self, outcomes: Sequence[tuple[Hold, Renewal | Proven]], *, sent_at: float
+    ) -> None:
         for hold, outcome in outcomes:
             hold.is_renewing = False
             self.settle(hold, outcome, sent_at=sent_at)
@@ -329,5 +333,5 @@ def _reason(hold: Hold, outcome: Renewal, now: float) -> str:
     if outcome is Renewal.BROKEN:
         return "broken"
     if outcome is Renewal.LOST and now < hold.until:
-        return "taken" if hold.client.backend.capabilities.ends_by == "ttl" else "session_ended"
+        return hold.life.lost_as
     return "expired"

@@ -86,14 +86,12 @@ def promises(declared: Capabilities) -> list[tuple[str, str]]:
     order = "in order of arrival" if declared.fair else "in no order: whoever asks first"
     wakeup = "woken by the store" if declared.push_wakeup else "asking again and again"
     kinds = "locks, read-write locks, semaphores" if declared.shared else "locks only"
-    end = (
-        "when its ttl has run out"
-        if declared.ends_by == "ttl"
-        else "when its session has ended: an election and a full ttl"
-    )
     return [
         ("tokens", TOKENS[declared.token_quality]),
         ("line", f"{order}, {wakeup}"),
         ("offers", kinds),
-        ("crash", f"a dead holder's lock is free {end}, at the latest"),
+        (
+            "crash",
+            f"a dead holder's lock is free when {declared.life.outlives_a_crash}, at the latest",
+        ),
     ]

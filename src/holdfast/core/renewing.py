@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.core.trust import EndsBy, trusted_until
-from holdfast.model import Renewal
-
-RENEWALS_PER_TTL = 3
-"""Two renewals may go unanswered before trust ends."""
+from holdfast.core.trust import trusted_until
+from holdfast.model import BY_TTL, Life, Renewal
 
 TOGETHER = 0.02
 """What is due within this part of a ttl is renewed along: ten thousand leases that began one
@@ -18,13 +15,9 @@ RETRIES_PER_TTL = 12
 RETRY_AT_MOST = 1.0
 
 
-def due_after(*, sent_at: float, ttl: float, ends_by: EndsBy = "ttl") -> float:
-    """Return when the lease should be renewed, after the moment from which its ttl counts.
-
-    On session stores that moment is the last heartbeat but one, a third of the ttl before
-    the last.
-    """
-    return sent_at + ttl / RENEWALS_PER_TTL * (1 if ends_by == "ttl" else 2)
+def due_after(*, sent_at: float, ttl: float, life: Life = BY_TTL) -> float:
+    """Return when the lease should be renewed, after the moment from which its ttl counts."""
+    return sent_at + ttl * life.renewed_after
 
 
 def due_after_silence(*, now: float, ttl: float) -> float:

@@ -7,9 +7,7 @@ answer would let a slow reply make us believe in a lease that was already given 
 
 from __future__ import annotations
 
-from typing import Literal
-
-EndsBy = Literal["ttl", "session"]
+from holdfast.model import BY_TTL, Life
 
 DRIFT_RATIO = 0.01
 """The two clocks may run apart by this much; crystals stay within a hundredth of it."""
@@ -23,19 +21,16 @@ def trusted_until(*, sent_at: float, ttl: float) -> float:
     return sent_at + ttl * (1 - DRIFT_RATIO) - MARGIN
 
 
-def at_risk_from(*, until: float, ttl: float, ends_by: EndsBy = "ttl") -> float:
-    """Return when the last third of the ttl begins; on session stores the last sixth.
+def at_risk_from(*, until: float, ttl: float, life: Life = BY_TTL) -> float:
+    """Return when the last part of the ttl begins.
 
-    A renewed lease never reaches it while all is well; one without renewal should know. A
-    session is proven by the last heartbeat but one, so a third is left when the next is due.
+    A renewed lease never reaches it while all is well; one without renewal should know.
     """
-    return until - ttl / (3 if ends_by == "ttl" else 6)
+    return until - ttl * life.at_risk_for
 
 
 def is_at_risk(
-    *, now: float, until: float, ttl: float, unanswered: bool, ends_by: EndsBy = "ttl"
+    *, now: float, until: float, ttl: float, unanswered: bool, life: Life = BY_TTL
 ) -> bool:
     """Whether a renewal went unanswered, or none has come for too long."""
-    return now < until and (
-        unanswered or now >= at_risk_from(until=until, ttl=ttl, ends_by=ends_by)
-    )
+    return now < until and (unanswered or now >= at_risk_from(until=until, ttl=ttl, life=life))

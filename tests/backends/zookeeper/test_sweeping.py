@@ -15,7 +15,7 @@ from holdfast.runtime.clock import Clock
 
 def test_a_node_that_came_late_is_swept_away_and_no_other(monkeypatch) -> None:
     """The session lives on, so nobody else would ever delete it."""
-    monkeypatch.setattr("holdfast.backends.zookeeper._async.session.SWEEP", 1)
+    monkeypatch.setattr("holdfast.backends.sessions._async.session.SWEEP", 1)
 
     async def main() -> None:
         url, clock = shared_server().url, Clock()

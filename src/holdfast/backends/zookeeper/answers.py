@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kazoo.exceptions import ConnectionLoss, SessionExpiredError, SessionMovedError
 
-from holdfast.backends.zookeeper import refusals
+from holdfast.backends.sessions import refusals
 from holdfast.errors import OutcomeUnknown
 
 if TYPE_CHECKING:

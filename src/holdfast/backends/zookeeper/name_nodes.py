@@ -1,16 +1,14 @@
-"""What a client knows of the names' nodes, and a line as one list of children told it."""
+"""What a client knows of the names' nodes."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from holdfast.backends.zookeeper import line as lines
 from holdfast.backends.zookeeper.nodes import component
 
 if TYPE_CHECKING:
     from holdfast.backends.zookeeper.address import Address
-    from holdfast.backends.zookeeper.nodes import Node
 
 DOORS = 10_000
 """Of so many names it is remembered that their nodes are there."""
@@ -28,17 +26,6 @@ class NameNode:
         self.path = path
         self.known: tuple[int, int] | None = None
         self.was_held = False
-
-
-class Listing:
-    """The line at a door, as one list of children told it."""
-
-    __slots__ = ("capacity", "inside", "line")
-
-    def __init__(self, line: list[Node], capacity: int) -> None:
-        self.line = line
-        self.capacity = capacity
-        self.inside = lines.admitted(line, capacity=capacity)
 
 
 class NameNodes:

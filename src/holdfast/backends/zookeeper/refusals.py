@@ -21,6 +21,7 @@ from kazoo.exceptions import (
     UnimplementedError,
 )
 
+from holdfast.backends.sessions.refusals import Unreadable
 from holdfast.errors import (
     BackendMisbehaved,
     BackendUnavailable,
@@ -30,14 +31,6 @@ from holdfast.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-
-class SessionEnded(BackendUnavailable):
-    """The session is over, and with it all its nodes: a new one may be asked at once."""
-
-
-class Unreadable(ConfigurationError):
-    """Another program, or a newer Holdfast, wrote a node among ours."""
 
 
 class UnusableCertificate(OSError):
@@ -162,11 +155,6 @@ def unreachable(error: BaseException | None, *, where: str) -> LockError:
         f"{where} did not answer in time ({text}); is it a ZooKeeper that can be reached from here "
         "and has a majority of its members, and does it want TLS (use_ssl=True)?"
     )
-
-
-def ended(*, where: str) -> SessionEnded:
-    """Return the error of a request that met the session's end."""
-    return SessionEnded(f"{where}: the session ended; try again")
 
 
 def is_missing(answer: object) -> bool:

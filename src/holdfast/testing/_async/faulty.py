@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from holdfast._async.backend import AsyncBackend
-    from holdfast.model import Claim, Finding, Held, Holder, Inspection, Renewal, Schema
+    from holdfast.model import Claim, Finding, Held, Holder, Inspection, Proven, Renewal, Schema
 
 
 class AsyncFaultyBackend:
@@ -130,21 +130,19 @@ class AsyncFaultyBackend:
             self._grants.setdefault(grant.claim.name, []).append(grant)
         return answer
 
-    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
-        """See the protocol."""
-        return self.inner.counted_from(grant, sent_at=sent_at)
-
     def server_of(self, name: str) -> str:
         """See the protocol."""
         return self.inner.server_of(name)
 
-    async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
+    async def renew(
+        self, grants: Sequence[Grant], *, deadline: float
+    ) -> Sequence[Renewal | Proven]:
         """See the protocol."""
 
-        async def request() -> Sequence[Renewal]:
+        async def request() -> Sequence[Renewal | Proven]:
             return await self.inner.renew(grants, deadline=deadline)
 
-        answer: Sequence[Renewal] = await self._pass("renew", request, deadline)
+        answer: Sequence[Renewal | Proven] = await self._pass("renew", request, deadline)
         return answer
 
     async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:

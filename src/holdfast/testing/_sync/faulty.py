@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from holdfast._sync.backend import Backend
-    from holdfast.model import Claim, Finding, Held, Holder, Inspection, Renewal, Schema
+    from holdfast.model import Claim, Finding, Held, Holder, Inspection, Proven, Renewal, Schema
 
 
 class FaultyBackend:
@@ -130,21 +130,17 @@ class FaultyBackend:
             self._grants.setdefault(grant.claim.name, []).append(grant)
         return answer
 
-    def counted_from(self, grant: Grant, *, sent_at: float) -> float:
-        """See the protocol."""
-        return self.inner.counted_from(grant, sent_at=sent_at)
-
     def server_of(self, name: str) -> str:
         """See the protocol."""
         return self.inner.server_of(name)
 
-    def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
+    def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal | Proven]:
         """See the protocol."""
 
-        def request() -> Sequence[Renewal]:
+        def request() -> Sequence[Renewal | Proven]:
             return self.inner.renew(grants, deadline=deadline)
 
-        answer: Sequence[Renewal] = self._pass("renew", request, deadline)
+        answer: Sequence[Renewal | Proven] = self._pass("renew", request, deadline)
         return answer
 
     def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:

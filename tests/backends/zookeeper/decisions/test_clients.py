@@ -69,7 +69,7 @@ def test_options_are_refused(namespace: str) -> None:
 def test_an_idle_client_has_no_thread_and_opens_a_new_session(
     namespace: str, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr("holdfast.backends.zookeeper._sync.session.IDLE", 0.2)
+    monkeypatch.setattr("holdfast.backends.sessions._sync.session.IDLE", 0.2)
     monkeypatch.setattr("holdfast._sync.watchdog.IDLE", 0.2)
     before = set(threading.enumerate())
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.backends.zookeeper import records
 from holdfast.backends.zookeeper.nodes import (
     LAST,
     LATE,
@@ -16,7 +15,6 @@ from holdfast.backends.zookeeper.nodes import (
     node_of,
     text_of,
 )
-from holdfast.errors import ConfigurationError
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
 
@@ -68,14 +66,3 @@ def test_a_node_is_late_long_before_the_numbers_end() -> None:
 def test_a_foreign_child_is_named(child: str) -> None:
     with pytest.raises(ValueError, match=child):
         in_line(["aa-1-0000000001", child])
-
-
-def test_a_newer_format_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="newer Holdfast"):
-        records.capacity_in(b'{"format": 2}', path="/holdfast/door")
-
-
-@pytest.mark.parametrize("data", [b"", b"[]", b"hello", b'{"format": 1}', b"\xff"])
-def test_a_node_of_another_program_is_refused(data: bytes) -> None:
-    with pytest.raises(ConfigurationError, match="another program"):
-        records.capacity_in(data, path="/holdfast/door")

@@ -1,17 +1,16 @@
-"""Asks an ensemble about itself; what the answers mean is decided in `findings`."""
+"""Asks the members of an ensemble about themselves; what it means is decided in `findings`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kazoo.exceptions import KazooException
-
-from holdfast.backends.zookeeper import four_letter_words, refusals, requests
+from holdfast.backends.zookeeper import four_letter_words
 from holdfast.backends.zookeeper.findings import Facts, findings
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
-    from holdfast.backends.zookeeper._async.session import AsyncSession
+    from collections.abc import Sequence
+
     from holdfast.backends.zookeeper.address import Address
     from holdfast.model import Finding
 
@@ -20,13 +19,14 @@ SLOWEST = 1.0
 
 
 async def diagnosed(
-    session: AsyncSession, address: Address, *, seconds: float, deadline: float
+    address: Address,
+    acl: Sequence[Any] | None,
+    *,
+    asked: float,
+    granted: float,
+    seconds: float,
 ) -> list[Finding]:
     """Return what the ensemble can promise; what may not be read is a note, and no error."""
-    [answer] = await session.wire.ask(requests.GetACL(address.root), deadline=deadline)
-    acl = None if isinstance(answer, KazooException) else answer[0]
-    if refusals.is_missing(answer):
-        acl = address.acl
     # The members are asked beside the session, and on a thread: it is rare, and blocks.
     worker = runtime.Worker("holdfast-doctor")
     try:
@@ -39,8 +39,8 @@ async def diagnosed(
         where=address.where,
         root=address.root,
         members=members,
-        asked=session.asked,
-        granted=session.ttl,
+        asked=asked,
+        granted=granted,
         acl=acl,
     )
     return findings(facts)

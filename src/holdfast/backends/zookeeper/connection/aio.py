@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kazoo.protocol.states import KazooState
 
+from holdfast.backends.sessions.refusals import ended
 from holdfast.backends.zookeeper import driver, refusals
 from holdfast.backends.zookeeper.answers import Slot, Told, checked
 from holdfast.backends.zookeeper.queueing import send
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.backends.zookeeper.answers import Answer
     from holdfast.runtime.clock import Clock
 
-__all__ = ["Wire"]
+__all__ = ["Connection"]
 
 
 class Flight:
@@ -57,7 +58,7 @@ def _finish(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-class Wire:
+class Connection:
     """One session's connection: made once, lost and made anew by kazoo, over when it is over.
 
     `changed` is called on kazoo's thread when the connection is lost or made again, and when
@@ -174,7 +175,7 @@ class Wire:
 
     def _refuse_unusable(self) -> None:
         if self.is_over:
-            raise refusals.ended(where=self.where)
+            raise ended(where=self.where)
         if not self.is_connected:
             last = self._trouble.last
             raise refusals.unreachable(last, where=self.where) from last

@@ -1,23 +1,34 @@
-"""Who is admitted and who watches whom: decided from one list of children."""
+"""Who is admitted and who watches whom: decided from one list of the line."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.backends.zookeeper.line import admitted, must_touch, to_watch
-from holdfast.backends.zookeeper.nodes import Node
+from holdfast.backends.sessions.line import Line, admitted, must_touch, to_watch
 from holdfast.model import ALL
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One in the line."""
+
+    name: str
+    weight: int
+    party: str | None = None
+
 
 capacities = st.sampled_from([1, 2, 3, 7, ALL])
 
 
 @st.composite
-def lines(draw) -> tuple[int, list[Node]]:
+def lines(draw) -> tuple[int, list[Standing]]:
     capacity = draw(capacities)
     largest = st.sampled_from([1, ALL]) if capacity == ALL else st.integers(1, capacity)
     weights = draw(st.lists(largest, max_size=12))
-    line = [Node(f"{n:x}-{w}-{n:010}", f"{n:x}", w, n) for n, w in enumerate(weights)]
+    line = [Standing(f"{n}", w) for n, w in enumerate(weights)]
     return capacity, line
 
 
@@ -73,7 +84,7 @@ def test_a_release_wakes_one_waiter_of_a_mutex(found) -> None:
 
 def test_a_reader_watches_the_nearest_writer_in_front() -> None:
     weights = [1, ALL, 1, ALL, 1, 1]
-    line = [Node(f"{n}", f"{n}", w, n) for n, w in enumerate(weights)]
+    line = [Standing(f"{n}", w) for n, w in enumerate(weights)]
 
     assert to_watch(line, 2, inside=1, capacity=ALL) == [line[1]]
     assert to_watch(line, 5, inside=1, capacity=ALL) == [line[3]]
@@ -81,7 +92,30 @@ def test_a_reader_watches_the_nearest_writer_in_front() -> None:
 
 
 def test_the_head_of_the_line_watches_every_holder_of_a_permit() -> None:
-    line = [Node(f"{n}", f"{n}", 1, n) for n in range(6)]
+    line = [Standing(f"{n}", 1) for n in range(6)]
 
     assert to_watch(line, 3, inside=3, capacity=3) == line[:3]
     assert to_watch(line, 4, inside=3, capacity=3) == [line[3]]
+
+
+def test_one_that_had_to_leave_the_line_awaits_who_it_was_told() -> None:
+    """And is not admitted, though its place in what was listed would be."""
+    entries = [Standing(f"{n}", 1) for n in range(3)]
+    line = Line(entries, 3, prefix="/door/", number=2)
+    assert line.is_admitted
+
+    line.aside_for = entries[0]
+
+    assert not line.is_admitted
+    assert line.to_watch() == [entries[0]]
+    assert line.key_of(entries[0]) == "/door/0"
+    assert line.place == 1
+
+
+def test_one_that_is_not_in_the_line_has_no_place_and_watches_nobody() -> None:
+    line = Line([Standing("a", 1)], 1, prefix="")
+
+    assert line.place is None
+    assert not line.is_admitted
+    assert not line.to_watch()
+    assert not line.must_touch()

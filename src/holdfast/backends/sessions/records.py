@@ -1,4 +1,4 @@
-"""What the nodes hold: a name's node its capacity, a claim's node its owner, both a format."""
+"""What is kept in the store: of a name its capacity, of a claim its owner, of both a format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from json.encoder import encode_basestring_ascii as json_string
 from typing import TYPE_CHECKING
 
-from holdfast.backends.zookeeper.refusals import Unreadable
+from holdfast.backends.sessions.refusals import Unreadable
 from holdfast.model import Owner
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ FORMAT = 1
 
 
 def of_door(capacity: int) -> bytes:
-    """Return what the node of a name holds."""
+    """Return what is kept of a name."""
     return b'{"format": %d, "capacity": %d}' % (FORMAT, capacity)
 
 
-def capacity_in(data: bytes, *, path: str) -> int:
-    """Return the capacity that the node of a name holds; refuse what a newer Holdfast wrote."""
+def capacity_in(data: bytes, *, key: str) -> int:
+    """Return the capacity that is kept of a name; refuse what a newer Holdfast wrote."""
     try:
         fields = json.loads(data)
         written, capacity = int(fields["format"]), int(fields.get("capacity", 0))
@@ -29,27 +29,27 @@ def capacity_in(data: bytes, *, path: str) -> int:
         written = capacity = 0
     if written > FORMAT:
         raise Unreadable(
-            f"{path} was written by a newer Holdfast (format {written}, this one knows {FORMAT}); "
+            f"{key} was written by a newer Holdfast (format {written}, this one knows {FORMAT}); "
             "upgrade this program"
         )
     if capacity < 1:
-        raise Unreadable(f"{path} is a node of another program; choose a namespace of your own")
+        raise Unreadable(f"{key} is a node of another program; choose a namespace of your own")
     return capacity
 
 
 def of_claim(claim: Claim) -> bytes:
-    """Return what the node of a claim holds."""
+    """Return what is kept of a claim."""
     return b'{"format": %d, "owner": %b}' % (FORMAT, json_string(claim.owner).encode())
 
 
 def of_closing(claim: Claim, *, seconds: float) -> bytes:
-    """Return what the node of a claim holds that is over, while it keeps its name closed."""
+    """Return what is kept of a claim that is over, while it keeps its name closed."""
     record = of_claim(claim)
     return b'%b, "closed_for": %.6f}' % (record[:-1], seconds)
 
 
 def closed_for_in(data: bytes) -> float | None:
-    """Return for how long from its last change a node keeps its name closed; None if it holds."""
+    """Return for how long from its last change it keeps its name closed; None if it holds."""
     try:
         seconds = json.loads(data).get("closed_for")
     except (ValueError, AttributeError):
@@ -58,7 +58,7 @@ def closed_for_in(data: bytes) -> float | None:
 
 
 def owner_in(data: bytes) -> Owner:
-    """Return whose claim a node is; what cannot be read is shown as it is."""
+    """Return whose claim it is; what cannot be read is shown as it is."""
     try:
         return Owner.from_text(str(json.loads(data)["owner"]))
     except (ValueError, KeyError, TypeError):

@@ -1,24 +1,29 @@
 """From when a session's time counts; pure.
 
-Three things are known of a server's answer, and none of them alone is enough.
+An answer to a heartbeat shows that somebody has heard of us. Whether that one may still speak
+for the store is another matter: a leader that was deposed and does not know it goes on
+answering for seconds, while its successor ends the session and lets the next one in. So only
+what a quorum has confirmed proves anything.
 
-*Any* answer shows that the member we are connected to has heard of us. It tells the leader
-in its reply to the leader's next ping, every half tick. A session lasts two ticks at least,
-so a part of its timeout after an answer the leader knows, if that member still follows it.
+In one kind of store a heartbeat is heard by the leader itself, and the quorum is asked after
+its answer: it proves itself, from when it was sent. In the other it is heard by a member, which
+tells the leader with a delay, and what the quorum confirms is that the leader was the leader
+when it was asked. That proves the newest sign of life that the leader must have known then.
+Three things are known of an answer there, and none of them alone is enough.
+
+*Any* answer shows that the member we are connected to has heard of us. A part of the timeout
+after it the leader knows, if that member still follows it.
 
 A *greeting*, when a connection is made anew, came from the leader itself: it was asked
 whether the session lives, and counts from there.
 
-But that leader may be deposed and not know it, or the member may be cut off: both go on
-answering pings, reads, `sync` and greetings for seconds, while a new leader ends the session
-and lets the next one in. What only the true leader can answer is a *transaction*, which a
-majority has to confirm. Members close their connections when they change their leader, so a
-transaction confirms all that was heard by way of the same connection before it; and what was
-heard before that is older than the connection's greeting. If another leader comes after it,
-that one gives every session its full time anew.
+A *transaction* is what only the true leader can answer, since a majority has to confirm it.
+Members close their connections when they change their leader, so a transaction confirms all
+that was heard by way of the same connection before it; and what was heard before that is
+older than the connection's greeting. If another leader comes after it, that one gives every
+session its full time anew.
 
-So a lease counts from the newest sign of life that the leader must have known when it
-proposed a confirmed transaction. Somebody who only waits may go by the answers alone.
+Somebody who only waits may go by the answers alone.
 
 That the session was opened proves itself, from before it was asked for: it is a transaction.
 """
@@ -26,7 +31,8 @@ That the session was opened proves itself, from before it was asked for: it is a
 from __future__ import annotations
 
 APART = 0.3
-"""This part of the timeout after an answer the leader knows of it: more than half a tick."""
+"""This part of the timeout after an answer the leader knows of it: a member of ZooKeeper tells
+it every half tick, and a session lasts two ticks at least."""
 
 PAUSE = 0.31
 """The next heartbeat is sent this part of the timeout after an answer: so that it confirms
@@ -58,10 +64,20 @@ class Proof:
         self.heard_from = max(self.heard_from, sent_at)
         self._signs.append((sent_at, now))
 
-    def beaten(self, *, sent_at: float, now: float, is_confirmed: bool) -> None:
-        """Let an answered heartbeat count; `is_confirmed` if it was a transaction."""
-        self._answered(sent_at, is_confirmed=is_confirmed)
-        self._signs.append((sent_at, now + APART * self._ttl))
+    def beaten(
+        self, *, sent_at: float, now: float, is_confirmed: bool, proves_itself: bool = False
+    ) -> None:
+        """Let an answered heartbeat count; `is_confirmed` if a quorum has.
+
+        One that proves itself counts from when it was sent, if it was confirmed.
+        """
+        if is_confirmed and proves_itself:
+            self.counted_from = max(self.counted_from, sent_at)
+            self.heard_from = max(self.heard_from, sent_at)
+            self.last_confirmed = max(self.last_confirmed, sent_at)
+        else:
+            self._answered(sent_at, is_confirmed=is_confirmed)
+            self._signs.append((sent_at, now + APART * self._ttl))
         # One that was sent out of turn confirms an older sign of life than the next one will,
         # which it must not put off.
         if sent_at >= self.next_due:

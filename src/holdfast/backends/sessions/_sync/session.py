@@ -1,13 +1,11 @@
-# Generated from src/holdfast/backends/zookeeper/_async/session.py by tools/generate_sync.py.
+# Generated from src/holdfast/backends/sessions/_async/session.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
 """One session: what it carries, the proof that it lives, and the heartbeats that give it.
 
-All claims of a client are nodes of one session and live as long as it does. Heartbeats go
-on while it is open. While anything is held each is a transaction, since nothing less proves
-that a lease may be trusted (`proof`); while nothing is, a `sync` is enough for the
-next transaction, the create of an acquire, to confirm. After IDLE seconds with nothing to
-carry it is closed, so that an idle client costs the ensemble nothing; the next acquire opens
-another.
+Heartbeats go on while it is open. While anything is held each is to be confirmed by a quorum,
+since nothing less proves that a lease may be trusted (`proof`); while nothing is, a cheaper one
+will do. After IDLE seconds with nothing to carry it is closed, so that an idle client costs the
+store nothing; the next acquire opens another.
 """
 
 from __future__ import annotations
@@ -17,16 +15,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
-
 from holdfast._sync.single_flight import LAST_WORD, SingleFlight
 from holdfast._sync.wakeups import Wakeups
-from holdfast.backends.zookeeper import refusals, requests
-from holdfast.backends.zookeeper.answers import checked
-from holdfast.backends.zookeeper.connection.threads import Wire
-from holdfast.backends.zookeeper.nodes import node_of
-from holdfast.backends.zookeeper.proof import Proof
-from holdfast.backends.zookeeper.watches import Watches
+from holdfast.backends.sessions import refusals
+from holdfast.backends.sessions.proof import Proof
+from holdfast.backends.sessions.watches import Watches
 from holdfast.core.trust import trusted_until
 from holdfast.errors import BackendError, LockError, OutcomeUnknown
 from holdfast.runtime import threads as runtime
@@ -34,9 +27,9 @@ from holdfast.runtime import threads as runtime
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.backends.zookeeper.address import Address
-    from holdfast.backends.zookeeper.answers import Answer
-    from holdfast.backends.zookeeper.claim_node import ClaimNode
+    from holdfast.backends.sessions._sync.wire import Wire
+    from holdfast.backends.sessions.answers import Own
+    from holdfast.backends.sessions.claims import CarriedClaim
     from holdfast.runtime.clock import Clock
 
 IDLE = 30.0
@@ -52,34 +45,35 @@ RETRIES = 12
 """A heartbeat that was not answered is repeated this often per ttl."""
 
 SWEEP = 3
-"""Every so many heartbeats we look for nodes of ours that nobody knows."""
+"""Every so many heartbeats we look for claims of ours that nobody knows."""
 
 NEVER = float("inf")
 
-A_NO = (NoNodeError, NoAuthError)
-
 
 class Session:
-    """A session with an ensemble, from its opening to its end; there is no coming back."""
+    """A session with a store, from its opening to its end; there is no coming back."""
 
     def __init__(
-        self, address: Address, *, ttl: float, clock: Clock, alarm: Callable[[], None]
+        self,
+        new_wire: Callable[[float, Callable[[], None]], Wire],
+        *,
+        ttl: float,
+        clock: Clock,
+        alarm: Callable[[], None],
     ) -> None:
+        """`new_wire` gets the ttl, and what to call when the connection has changed."""
         self.asked = ttl
         self.ttl = ttl
-        self.places: dict[str, ClaimNode] = {}
+        self.carried: dict[str, CarriedClaim] = {}
         self.held: set[str] = set()
         """The claims that were granted and have not ended."""
         self.closing: dict[str, float] = {}
-        """Nodes that were released and stay for their min_hold, and until when."""
-        self.touching: dict[str, bytes] = {}
-        """Nodes to be touched, until the server has answered."""
+        """Keys of what was released and stays for its min_hold, and until when."""
+        self.touching: dict[str, CarriedClaim] = {}
+        """Claims to be touched, until the store has answered."""
         self.wakeups = Wakeups(clock)
         self.watches = Watches(self._heard)
-        self.wire = Wire(
-            address.options, ttl=ttl, clock=clock, where=address.where, changed=self._changed
-        )
-        self._address = address
+        self.wire = new_wire(ttl, self._changed)
         self._clock = clock
         self._alarm = alarm
         self._state = runtime.StateLock()
@@ -95,16 +89,15 @@ class Session:
     # -- life --------------------------------------------------------------------------
 
     def open(self, *, deadline: float) -> None:
-        """Begin it; what the server granted is then in `ttl`."""
-        self.wire.connect(deadline=deadline)
-        greeting = self.wire.greeting
-        self.ttl = greeting.granted
-        self._proof = Proof(opened_at=greeting.opened_at, ttl=self.ttl)
+        """Begin it; what the store granted is then in `ttl`."""
+        opening = self.wire.open(deadline=deadline)
+        self.ttl = opening.granted
+        self._proof = Proof(opened_at=opening.opened_at, ttl=self.ttl)
         self._task = runtime.spawn(self._run, name="holdfast-session")
 
     @property
     def counted_from(self) -> float:
-        """From when the session's timeout counts, by what a majority has confirmed."""
+        """From when the session's timeout counts, by what a quorum has confirmed."""
         return self._proof.counted_from
 
     def is_usable(self, now: float) -> bool:
@@ -132,7 +125,7 @@ class Session:
         self._ring_all()
 
     def close(self, *, goodbye: bool) -> None:
-        """End it; without a goodbye its nodes stay until the server ends it."""
+        """End it; without a goodbye its claims stay until the store ends it."""
         self.end()
         if self._task is not None:
             self._task.join()
@@ -146,14 +139,14 @@ class Session:
     # -- the proof ---------------------------------------------------------------------
 
     def prove(self, *, deadline: float) -> bool:
-        """Whether a majority has confirmed the session not long ago; asks for it if needed.
+        """Whether a quorum has confirmed the session not long ago; asks for it if needed.
 
         All who ask at the same time share one request.
         """
         now = self._clock.now()
         if self._proof.is_due(now):
             proving = self._proving.fly(
-                partial(self._confirm, now, deadline), deadline=deadline + LAST_WORD
+                partial(self._beat_once, deadline, confirm=True), deadline=deadline + LAST_WORD
             )
             if proving.was_ours and proving.is_known:
                 proving.result()
@@ -168,31 +161,25 @@ class Session:
             raise OutcomeUnknown(f"{self.wire.where} did not confirm the session in time")
 
     def confirmed(self, *, sent_at: float) -> None:
-        """Know that a transaction which was asked for then has been answered."""
+        """Know that a quorum has confirmed something which was asked for then."""
         with self._state:
             self._proof.confirmed(sent_at=sent_at, now=self._clock.now())
 
-    def _confirm(self, sent_at: float, deadline: float) -> None:
-        self._beat_by(requests.Confirm(self._address.root), sent_at, deadline)
-
-    def _sync(self, sent_at: float, deadline: float) -> None:
-        self._beat_by(requests.Sync(self._address.root), sent_at, deadline)
-
-    def _beat_by(self, request: requests.Request, sent_at: float, deadline: float) -> None:
+    def _beat_once(self, deadline: float, *, confirm: bool) -> None:
+        sent_at = self._clock.now()
         try:
-            [answer] = self.wire.ask(request, deadline=deadline)
+            beat = self.wire.beat(confirm=confirm, deadline=deadline)
         except OutcomeUnknown:
             self._be_impatient(sent_at)
             raise
         self._silent_since = None
-        is_confirmed = isinstance(request, requests.Confirm)
-        if isinstance(answer, list):
-            [answer] = checked(answer, is_complete=True, where=self.wire.where)
-        # Where somebody deleted our top node, or closed it to us, the no was a transaction too.
-        if isinstance(answer, KazooException) and not (is_confirmed and isinstance(answer, A_NO)):
-            raise refusals.refused(answer, where=self.wire.where, path=request.path) from answer
         with self._state:
-            self._proof.beaten(sent_at=sent_at, now=self._clock.now(), is_confirmed=is_confirmed)
+            self._proof.beaten(
+                sent_at=beat.sent_at,
+                now=beat.answered_at,
+                is_confirmed=beat.is_confirmed,
+                proves_itself=beat.proves_itself,
+            )
 
     def _be_impatient(self, sent_at: float) -> None:
         if self._silent_since is None:
@@ -231,7 +218,7 @@ class Session:
             now = self._clock.now()
             if not self.is_usable(now):
                 break
-            if self.places or self.closing:
+            if self.carried or self.closing:
                 idle_since = now
             elif now - idle_since > IDLE and self._is_dead_if_empty():
                 break
@@ -263,102 +250,95 @@ class Session:
         if self.held:
             self.prove(deadline=deadline)
         else:
-            self._sync(now, deadline)
+            self._beat_once(deadline, confirm=False)
         self._beats += 1
-        for path, data in list(self.touching.items()):
-            self.touch(path, data)
+        for key, one in list(self.touching.items()):
+            self._touch_at(key, one)
         if self._beats % SWEEP == 0:
             self._sweep()
 
     def _end_min_holds(self, now: float) -> None:
-        for path in [path for path, until in list(self.closing.items()) if until <= now]:
-            self.wire.ask(requests.Delete(path, -1), deadline=self._clock.now() + REQUEST)
-            self.closing.pop(path, None)
+        for key in [key for key, until in list(self.closing.items()) if until <= now]:
+            self.wire.remove([key], deadline=self._clock.now() + REQUEST)
+            self.closing.pop(key, None)
 
     def _sweep(self) -> None:
-        """Delete nodes of this session that stand for no claim of ours.
+        """Delete what this session keeps and stands for no claim of ours.
 
-        A create that was not answered may have been executed after its withdrawal, by
+        An arrival that was not answered may have been executed after its withdrawal, by
         another member. The session lives on, so nobody else would ever delete it.
         """
-        root = self._address.root
-        [paths] = self.wire.ask(requests.GetEphemerals(root), deadline=self._clock.now() + REQUEST)
-        if isinstance(paths, KazooException):
-            return  # before ZooKeeper 3.6; a withdrawal looks for its own node in any case
-        strangers = [path for path in paths if self._is_stranger(path)]
+        own = self.wire.own(deadline=self._clock.now() + REQUEST)
+        strangers = [one.key for one in own if self._is_stranger(one)]
         if strangers:
-            self.wire.ask(
-                *(requests.Delete(path, -1) for path in strangers),
-                deadline=self._clock.now() + REQUEST,
-            )
+            self.wire.remove(strangers, deadline=self._clock.now() + REQUEST)
 
-    def _is_stranger(self, path: str) -> bool:
-        name = path.rpartition("/")[2]
-        try:
-            node = node_of(name)
-        except ValueError:
-            return False
-        place = self.places.get(node.claim)
-        is_known = place is not None and place.node in (None, name)
-        return not is_known and path not in self.closing
+    def _is_stranger(self, own: Own) -> bool:
+        one = self.carried.get(own.claim_id)
+        is_known = one is not None and one.key in (None, own.key)
+        return not is_known and own.key not in self.closing
 
     def _is_dead_if_empty(self) -> bool:
         # In one step with `carry`: a claim that comes just now must find it alive or not at all.
         with self._state:
-            self._is_dead = not self.places and not self.closing
+            self._is_dead = not self.carried and not self.closing
         return self._is_dead
 
-    # -- nodes -------------------------------------------------------------------------
+    # -- claims ------------------------------------------------------------------------
 
-    def carry(self, place: ClaimNode) -> None:
+    def carry(self, one: CarriedClaim) -> None:
         """Be the session of a claim from now on; refuses if it may not be used any more."""
         with self._state:
             if self._is_ending or self._is_dead:
                 raise refusals.ended(where=self.wire.where)
-            self.places[place.claim.id] = place
+            self.carried[one.claim.id] = one
 
-    def touch(self, path: str, data: bytes) -> None:
-        """Tell who watches a node that it was admitted; repeated until it is answered."""
+    def touch(self, one: CarriedClaim) -> None:
+        """Tell who watches a claim that it was admitted; repeated until it is answered."""
+        if one.key is not None:
+            self.touching[one.key] = one
+            self._touch_at(one.key, one)
 
-        def heard(answer: Answer) -> None:
-            if not isinstance(answer, KazooException) or isinstance(answer, NoNodeError):
-                self.touching.pop(path, None)
+    def _touch_at(self, key: str, one: CarriedClaim) -> None:
+        def heard(is_done: bool) -> None:  # noqa: FBT001 - the wire calls it
+            if is_done:
+                self.touching.pop(key, None)
 
-        self.touching[path] = data
-        self.wire.tell(requests.SetData(path, data, -1), heard)
+        self.wire.touch(key, one, heard)
 
     def forget(self, claim_id: str) -> None:
         """Know nothing of a claim any more."""
-        self.places.pop(claim_id, None)
+        self.carried.pop(claim_id, None)
         self.held.discard(claim_id)
         self.wakeups.forget(claim_id)
         self.watches.forget(claim_id)
 
-    # -- kazoo's thread ----------------------------------------------------------------
+    # -- the wire's thread -------------------------------------------------------------
 
-    def _heard(self, claim_id: str, path: str) -> None:
-        place = self.places.get(claim_id)
-        if place is not None and place.path == path:
-            place.is_seen = False  # gone, touched, or unwatched: the next renewal looks
+    def _heard(self, claim_id: str, key: str) -> None:
+        one = self.carried.get(claim_id)
+        if one is not None and one.key == key:
+            one.is_seen = False  # gone, touched, or unwatched: the next renewal looks
         else:
             self.wakeups.ring(claim_id)
 
     def _changed(self) -> None:
         greeting = self.wire.greeting
-        if self.wire.is_connected:
-            with self._state:
-                self._proof.greeted(sent_at=greeting.sent_at, now=greeting.heard_at)
-        if self._task is not None and greeting.granted < self.ttl:
-            # Another member has other bounds: less than what the leases were told.
-            self._is_dead = True
-            self._alarm()
+        if greeting is not None:
+            if self.wire.is_connected:
+                with self._state:
+                    self._proof.greeted(sent_at=greeting.sent_at, now=greeting.heard_at)
+            if self._task is not None and greeting.granted < self.ttl:
+                # Another member has other bounds: less than what the leases were told.
+                self._is_dead = True
+                self._alarm()
         self._kick.set()
         self._ring_all()
         if not self._is_ending and not self.wire.is_connected:
             self._alarm()
 
     def _ring_all(self) -> None:
-        for claim_id in list(self.places):
+        for claim_id in list(self.carried):
             self.wakeups.ring(claim_id)
 
 

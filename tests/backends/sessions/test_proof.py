@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.backends.zookeeper.proof import APART, Proof
+from holdfast.backends.sessions.proof import APART, Proof
 
 
 def test_the_opening_proves_itself() -> None:
@@ -92,6 +92,26 @@ def test_however_many_transactions_there_are_few_are_remembered() -> None:
 
     assert len(proof._signs) < 20
     assert 29.999 - proof.counted_from < (APART + 0.1) * 30.0
+
+
+def test_a_heartbeat_that_proves_itself_counts_from_when_it_was_sent() -> None:
+    """The quorum was asked after the leader had heard it."""
+    proof = Proof(opened_at=0.0, ttl=30.0)
+
+    proof.beaten(sent_at=10.0, now=10.1, is_confirmed=True, proves_itself=True)
+
+    assert proof.counted_from == 10.0
+    assert proof.next_due > 10.1 + 0.3 * 30.0
+
+
+def test_one_that_would_prove_itself_and_was_not_confirmed_proves_nothing() -> None:
+    """A deposed leader has heard it; nor does the next one that is confirmed speak for it."""
+    proof = Proof(opened_at=0.0, ttl=30.0)
+
+    proof.beaten(sent_at=10.0, now=10.1, is_confirmed=False, proves_itself=True)
+    assert proof.counted_from == 0.0
+    proof.beaten(sent_at=9.0, now=25.0, is_confirmed=True, proves_itself=True)
+    assert proof.counted_from == 9.0
 
 
 Step = tuple[float, float, str]

@@ -1,0 +1,205 @@
+"""A store with sessions in memory, and its wire: what a test can let go wrong at will.
+
+As etcd would: a heartbeat proves itself, a claim is admitted by a request of its own, and one
+that does not queue never joins the line.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.backends.sessions import records
+from holdfast.backends.sessions._async.backend import AsyncSessionsBackend
+from holdfast.backends.sessions.answers import Beat, Opening, Own, Seen
+from holdfast.backends.sessions.claims import CarriedClaim
+from holdfast.backends.sessions.line import Line
+from holdfast.backends.sessions.watches import Watch
+from holdfast.errors import ConfigurationError
+from holdfast.model import Capabilities, Claim, Finding, TokenQuality
+from holdfast.runtime.clock import Clock
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One claim in the store, kept by a session."""
+
+    name: str
+    claim: Claim
+    token: int
+    data: bytes
+    party: str | None = None
+
+    @property
+    def weight(self) -> int:
+        return self.claim.weight
+
+
+@dataclass
+class Store:
+    """What all wires share, and what it is told to do."""
+
+    standing: dict[str, Standing] = field(default_factory=dict)
+    admitted: list[str] = field(default_factory=list)
+    watches: dict[str, list[Watch]] = field(default_factory=dict)
+    is_deposed: bool = False
+    """Whether it answers heartbeats, and no quorum confirms them."""
+    refuses: bool = False
+    moves: int = 0
+    """So many admissions find that the line has moved."""
+    retry_in: float | None = None
+    revisions: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    def line(self, name: str) -> list[Standing]:
+        found = [one for one in self.standing.values() if one.claim.name == name]
+        return sorted(found, key=lambda one: one.token)
+
+    def drop(self, key: str) -> bool:
+        for watch in self.watches.pop(key, []):
+            watch()
+        return self.standing.pop(key, None) is not None
+
+
+class MemoryWire:
+    """One session; see the protocol for each method."""
+
+    where = "memory with sessions"
+    greeting = None
+
+    def __init__(self, store: Store, *, ttl: float, clock: Clock) -> None:
+        self.is_over = False
+        self.is_connected = True
+        self._store = store
+        self._ttl = ttl
+        self._clock = clock
+
+    async def open(self, *, deadline: float) -> Opening:
+        del deadline
+        return Opening(self._ttl, self._clock.now())
+
+    async def beat(self, *, confirm: bool, deadline: float) -> Beat:
+        del confirm, deadline
+        now = self._clock.now()
+        return Beat(now, now, is_confirmed=not self._store.is_deposed, proves_itself=True)
+
+    async def own(self, *, deadline: float) -> Sequence[Own]:
+        del deadline
+        return [Own(key, one.claim.id) for key, one in self._store.standing.items()]
+
+    def hang_up(self) -> None:
+        """Nothing is there to be cut."""
+
+    async def close(self, *, goodbye: bool, deadline: float) -> None:
+        del deadline
+        self.is_over = True
+        if goodbye:
+            for key in list(self._store.standing):
+                self._store.drop(key)
+
+    def leak(self) -> None:
+        self.is_over = True
+
+    async def arrive(self, one: CarriedClaim, *, deadline: float) -> Line:
+        del deadline
+        store, claim = self._store, one.claim
+        if store.refuses:
+            raise ConfigurationError("nobody may come in here")
+        if one.key is None and (claim.queues or not store.line(claim.name)):
+            token = next(store.revisions)
+            key = f"{claim.name}/{claim.id}"
+            store.standing[key] = Standing(claim.id, claim, token, records.of_claim(claim))
+            one.stands_at(key, token=token)
+        return self._line(claim.name, key=one.key, capacity=claim.capacity)
+
+    async def admit(self, one: CarriedClaim, line: Line, *, deadline: float) -> bool:
+        del line, deadline
+        if self._store.moves:
+            self._store.moves -= 1
+            return False
+        self._store.admitted.append(one.claim.name)
+        return True
+
+    async def read(
+        self,
+        asked: Sequence[tuple[str, Watch | None]],
+        *,
+        line: Line | None = None,
+        deadline: float,
+    ) -> Sequence[Seen | None]:
+        del line, deadline
+        for key, watch in asked:
+            if watch is not None and key in self._store.standing:
+                self._store.watches.setdefault(key, []).append(watch)
+        found = [self._store.standing.get(key) for key, _ in asked]
+        return [
+            None if one is None else Seen(one.data, one.token, 0.0, 0.0, was_touched=False)
+            for one in found
+        ]
+
+    async def leave(
+        self, one: CarriedClaim, asked: Sequence[str], *, line: Line, deadline: float
+    ) -> Sequence[Seen | None]:
+        await self.delete(one, deadline=deadline)
+        return await self.read([(key, None) for key in asked], line=line, deadline=deadline)
+
+    async def delete(self, one: CarriedClaim, *, deadline: float) -> bool:
+        del deadline
+        return one.key is not None and self._store.drop(one.key)
+
+    async def close_for(self, one: CarriedClaim, seconds: float, *, deadline: float) -> bool:
+        raise NotImplementedError
+
+    def touch(self, key: str, one: CarriedClaim, heard: Callable[[bool], None]) -> None:
+        """The admission has told it."""
+        del key, one
+        heard(True)
+
+    async def remove(self, keys: Sequence[str], *, deadline: float) -> Sequence[bool]:
+        del deadline
+        return [self._store.drop(key) for key in keys]
+
+    async def look(self, name: str, *, deadline: float) -> Line:
+        del deadline
+        return self._line(name, key=None, capacity=1)
+
+    async def names(self, *, deadline: float) -> Sequence[str]:
+        del deadline
+        return sorted({one.claim.name for one in self._store.standing.values()})
+
+    async def diagnose(
+        self, *, asked: float, granted: float, seconds: float, deadline: float
+    ) -> Sequence[Finding]:
+        del asked, granted, seconds, deadline
+        return []
+
+    def _line(self, name: str, *, key: str | None, capacity: int) -> Line:
+        entries = self._store.line(name)
+        keys = [f"{name}/{one.name}" for one in entries]
+        number = keys.index(key) if key in keys else None
+        line = Line(entries, capacity, prefix=f"{name}/", number=number)
+        line.retry_in = self._store.retry_in
+        return line
+
+
+class AsyncMemorySessionsBackend(AsyncSessionsBackend):
+    """Locks in it."""
+
+    capabilities = Capabilities(
+        fair=True,
+        shared=True,
+        push_wakeup=True,
+        explicit_owner=False,
+        lock_delay=False,
+        token_quality=TokenQuality.PROCESS,
+        ends_by="session",
+    )
+    min_ttl = 0.05
+
+    def __init__(self, store: Store, *, clock: Clock) -> None:
+        self.store = store
+        self._set_up(location="memory with sessions", clock=clock)
+
+    def _new_wire(self, ttl: float, changed: Callable[[], None]) -> MemoryWire:
+        del changed
+        return MemoryWire(self.store, ttl=ttl, clock=self._clock)

@@ -1,0 +1,145 @@
+"""What every store with sessions gets of the room, on a wire in memory and in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from backends.sessions.memory_wire import AsyncMemorySessionsBackend, Store
+from virtual import virtual_clock
+
+from holdfast import AsyncLocks, ConfigurationError
+from holdfast.model import Claim, Event, Held, Owner
+from holdfast.testing import run_in_virtual_time
+
+TTL = 9.0
+
+Story = Callable[[AsyncLocks, AsyncMemorySessionsBackend, list[str]], Awaitable[None]]
+
+
+def told_in_virtual_time(story: Story, **options: object) -> None:
+    """Let a story happen to one client, and close it."""
+
+    async def main() -> None:
+        clock, told = virtual_clock(), []
+
+        def on_event(event: Event) -> None:
+            told.append(type(event).__name__)
+
+        backend = AsyncMemorySessionsBackend(Store(), clock=clock)
+        locks = AsyncLocks.from_backend(backend, clock=clock, ttl=TTL, on_event=on_event, **options)
+        await story(locks, backend, told)
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+
+
+def test_heartbeats_that_a_quorum_confirms_keep_a_lease_for_ever() -> None:
+    async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, told: list) -> None:
+        async with locks.lock("door") as lease:
+            await asyncio.sleep(20 * TTL)
+            assert lease.remaining > TTL / 4
+
+        assert set(told) == {"Acquired", "Renewed", "Released"}
+        assert backend.store.admitted == ["door"]
+
+    told_in_virtual_time(story)
+
+
+def test_heartbeats_that_no_quorum_confirms_prove_nothing() -> None:
+    """A deposed leader answers each of them, and the lease ends when its last proof is old."""
+
+    async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, told: list) -> None:
+        lease = await locks.lock("door").acquire()
+        await asyncio.sleep(2 * TTL)
+        backend.store.is_deposed = True
+
+        await asyncio.sleep(1.01 * TTL)
+
+        assert lease.lost.is_set()
+        assert told[-2:] == ["AtRisk", "Lost"]
+
+    told_in_virtual_time(story)
+
+
+def test_a_line_that_moved_before_the_admission_is_looked_at_again() -> None:
+    async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, _: list) -> None:
+        backend.store.moves = 2
+
+        lease = await locks.lock("door").acquire()
+
+        assert backend.store.moves == 0
+        assert backend.store.admitted == ["door"]
+        await lease.release()
+
+    told_in_virtual_time(story)
+
+
+def test_who_waits_is_woken_by_the_watch_of_who_was_in_front() -> None:
+    async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, _: list) -> None:
+        lease = await asyncio.create_task(locks.lock("door").acquire())
+        waiter = asyncio.create_task(locks.lock("door").acquire())
+        await asyncio.sleep(3 * TTL)
+        begun_at = virtual_clock().now()
+
+        await lease.release()
+        successor = await waiter
+
+        assert virtual_clock().now() - begun_at < 0.1
+        assert successor.token > lease.token
+        assert backend.store.admitted == ["door", "door"]
+        await successor.release()
+
+    told_in_virtual_time(story)
+
+
+def test_who_was_refused_is_not_carried_on() -> None:
+    """The session would never be idle, and each refusal would stay in memory."""
+
+    async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, _: list) -> None:
+        backend.store.refuses = True
+
+        for _number in range(3):
+            with pytest.raises(ConfigurationError, match="nobody may come in"):
+                await locks.lock("door").acquire()
+
+        assert backend._reading is not None
+        assert not backend._reading.session.carried
+        assert not backend._carriers
+
+    told_in_virtual_time(story)
+
+
+def test_a_store_may_say_when_to_look_again() -> None:
+    """Where not every change is told by a watch: what stays closed by somebody's own clock."""
+
+    async def story(_: AsyncLocks, backend: AsyncMemorySessionsBackend, __: list) -> None:
+        owner, soon = Owner("host", 1).to_text(), virtual_clock().now() + 5
+        first = Claim("a", "door", "client", owner, 1, 1, TTL)
+        second = Claim("b", "door", "client", owner, 1, 1, TTL)
+        await backend.try_acquire(first, deadline=soon)
+        backend.store.retry_in = 2.5
+
+        answer = await backend.try_acquire(second, deadline=soon)
+
+        assert isinstance(answer, Held)
+        assert answer.retry_in == 2.5
+        assert answer.place == 1
+        assert [one.owner.host for one in answer.holders] == ["host"]
+
+    told_in_virtual_time(story)
+
+
+def test_one_that_does_not_queue_may_stay_out_of_the_line() -> None:
+    async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, _: list) -> None:
+        lease = await locks.lock("door").acquire()
+
+        assert await asyncio.create_task(locks.lock("door").try_acquire()) is None
+
+        assert len(backend.store.standing) == 1
+        assert backend._reading is not None
+        assert len(backend._reading.session.carried) == 1
+        await lease.release()
+
+    told_in_virtual_time(story)
