@@ -57,6 +57,7 @@ from holdfast.model import (
     Released,
     Renewal,
     Renewed,
+    SafeAgain,
     TokenQuality,
     Waiter,
 )
@@ -137,6 +138,7 @@ __all__ = [
     "Released",
     "Renewal",
     "Renewed",
+    "SafeAgain",
     "Semaphore",
     "Stale",
     "StaleRow",

@@ -339,6 +339,13 @@ class AtRisk(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SafeAgain(Event):
+    """A lease that was at risk has been renewed, and is trusted for `remaining` seconds."""
+
+    remaining: float
+
+
+@dataclass(frozen=True, slots=True)
 class Lost(Event):
     """A lease may no longer be acted upon."""
 

@@ -15,7 +15,7 @@ from holdfast._async.hold_registry import AsyncHoldRegistry
 from holdfast._async.watchdog import AsyncWatchdog
 from holdfast.core.holding import ENTRUSTED, OVER, RELEASING, SENT
 from holdfast.errors import BackendError, LocksClosed, OutcomeUnknown
-from holdfast.model import AtRisk, Claim, Event, Lost, Owner, Released, Renewal
+from holdfast.model import AtRisk, Claim, Event, Lost, Owner, Released, Renewal, SafeAgain
 from holdfast.runtime import aio as runtime
 from holdfast.runtime import forking
 
@@ -247,7 +247,7 @@ class AsyncClient:
 
     def emit(self, kind: type[Event], grant: Grant, fact: float | str) -> None:
         """Tell the log and the caller's hook of an event; `fact` is its last field."""
-        level = logging.WARNING if kind in (Lost, AtRisk) else logging.DEBUG
+        level = logging.WARNING if kind in (Lost, AtRisk, SafeAgain) else logging.DEBUG
         is_logged = self.logger.isEnabledFor(level)
         if self._on_event is None and not is_logged:
             return  # an uncontended cycle should not pay for what nobody hears

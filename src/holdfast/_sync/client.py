@@ -17,7 +17,7 @@ from holdfast._sync.hold_registry import HoldRegistry
 from holdfast._sync.watchdog import Watchdog
 from holdfast.core.holding import ENTRUSTED, OVER, RELEASING, SENT
 from holdfast.errors import BackendError, LocksClosed, OutcomeUnknown
-from holdfast.model import AtRisk, Claim, Event, Lost, Owner, Released, Renewal
+from holdfast.model import AtRisk, Claim, Event, Lost, Owner, Released, Renewal, SafeAgain
 from holdfast.runtime import forking
 from holdfast.runtime import threads as runtime
 
@@ -249,7 +249,7 @@ class Client:
 
     def emit(self, kind: type[Event], grant: Grant, fact: float | str) -> None:
         """Tell the log and the caller's hook of an event; `fact` is its last field."""
-        level = logging.WARNING if kind in (Lost, AtRisk) else logging.DEBUG
+        level = logging.WARNING if kind in (Lost, AtRisk, SafeAgain) else logging.DEBUG
         is_logged = self.logger.isEnabledFor(level)
         if self._on_event is None and not is_logged:
             return  # an uncontended cycle should not pay for what nobody hears

@@ -35,6 +35,7 @@ class Hold:
     __slots__ = (
         "__weakref__",
         "_handles",
+        "at_risk_noted",
         "at_risk_told",
         "blocks",
         "capped_at",
@@ -91,7 +92,10 @@ class Hold:
         self.holding = HELD
         self.is_renewing = False
         self.unanswered = False
+        self.at_risk_noted = False
+        """Whether the watchdog has seen that it is at risk."""
         self.at_risk_told = False
+        """Whether the application was told so, and has to be told when it is safe again."""
         self.needs_tombstone = False
         self.plan()
 
@@ -120,7 +124,7 @@ class Hold:
     def plan(self) -> None:
         """Work out anew when the watchdog must look: after whatever of it has changed."""
         risk = at_risk_from(until=self.until, ttl=self.span, life=self.life)
-        risk = NEVER if self.at_risk_told else risk
+        risk = NEVER if self.at_risk_noted else risk
         self.ends_at = min(self.until, self.capped_at)
         # While a renewal is under way its answer says when the next is due.
         due = NEVER if self.is_renewing else self.due

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.holding import HELD
 from holdfast.core.renewing import TOGETHER, after_renewal, due_after, due_after_silence
 from holdfast.errors import LockError
-from holdfast.model import AtRisk, Proven, Renewal, Renewed
+from holdfast.model import AtRisk, Proven, Renewal, Renewed, SafeAgain
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Watchdog:
         if until is None:
             hold.lose(_reason(hold, outcome, now))
             return
-        margin = hold.until - now
+        margin, is_safe_again = hold.until - now, False
         with self._client.state:
             if hold.holding is not HELD:
                 return
@@ -119,8 +119,12 @@ class Watchdog:
                 if hold.due < NEVER:
                     hold.due = due_after_silence(now=now, ttl=hold.span)
             else:
-                hold.unanswered = hold.at_risk_told = False
+                hold.unanswered = False
                 hold.span = ttl = hold.grant.ttl
+                # An answer that came late, or an old proof, leaves it where it was.
+                if not hold.is_at_risk(now):
+                    is_safe_again, hold.at_risk_told = hold.at_risk_told, False
+                    hold.at_risk_noted = False
                 # A session's proof may be older than that: then soon, and not at once, for ever.
                 due = max(
                     due_after(sent_at=sent_at, ttl=ttl, life=hold.life),
@@ -128,6 +132,8 @@ class Watchdog:
                 )
                 hold.due = due if hold.renews else NEVER
             hold.plan()
+        if is_safe_again:
+            self._client.emit(SafeAgain, hold.grant, until - now)
         if outcome is Renewal.RENEWED:
             self._client.emit(Renewed, hold.grant, margin)
 
@@ -207,10 +213,10 @@ class Watchdog:
                     continue
                 if (
                     (hold.unanswered or now >= hold.looked_at)
-                    and not hold.at_risk_told
+                    and not hold.at_risk_noted
                     and hold.is_at_risk(now)
                 ):
-                    hold.at_risk_told = True
+                    hold.at_risk_noted = True
                     hold.plan()
                     at_risk.append(hold)
                 # Plain comparisons: this runs for each of ten thousand leases.
@@ -226,9 +232,19 @@ class Watchdog:
                 ]
             self._ends_first = ends_first
         for hold in at_risk:
-            self._client.emit(AtRisk, hold.grant, hold.until - now)
+            self._tell_at_risk(hold, now)
         self._tell(lost)
         return due, wake_at
+
+    def _tell_at_risk(self, hold: Hold, now: float) -> None:
+        """Tell of it, unless it was renewed or lost meanwhile: the hook of another takes time.
+
+        Afterwards it would read as if what comes last were the risk.
+        """
+        with self._client.state:
+            is_so = hold.at_risk_told = hold.at_risk_noted and hold.holding is HELD
+        if is_so:
+            self._client.emit(AtRisk, hold.grant, hold.until - now)
 
     def _tell(self, lost: list[tuple[Hold, str]]) -> None:
         """Tell each of its loss, whatever the hook of another does."""

@@ -125,7 +125,7 @@ def test_a_reply_lost_on_renew_puts_the_lease_at_risk_and_no_more(
     eventually(lambda: "Renewed" in diary.kinds())
 
     assert lost.is_set()
-    assert diary.kinds() == ["Acquired", "AtRisk", "Renewed"]
+    assert diary.kinds() == ["Acquired", "AtRisk", "SafeAgain", "Renewed"]
     lease.check()
 
 

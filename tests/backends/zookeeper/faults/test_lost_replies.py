@@ -246,7 +246,9 @@ def test_a_connection_that_is_lost_puts_the_lease_at_risk_at_once(locks, proxy, 
     proxy.refuse()
     eventually(lambda: "AtRisk" in diary.kinds(), within=3, what="it is at risk")
     proxy.accept()
+    diary.time_of("SafeAgain")
 
+    assert not lease.is_at_risk
     lease.check()
     lease.release()
 

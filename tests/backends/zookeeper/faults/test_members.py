@@ -86,8 +86,11 @@ def test_a_quorum_lost_and_back_costs_no_lease_with_a_long_ttl(scenes, ensemble)
     for one in scenes:
         one.diary.time_of("AtRisk")
     ensemble.heal()
+    for one in scenes:
+        one.diary.time_of("SafeAgain")
 
     assert all(one.is_passed_on() for one in scenes)
+    assert not any(one.diary.count("Lost") for one in scenes)
 
 
 def test_a_quorum_lost_longer_than_the_ttl_ends_the_lease_and_lets_nobody_in(scenes, ensemble):

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from holdfast.errors import AcquireTimeout, LeaseLost
+from holdfast.model import SafeAgain
 from holdfast.testing import threads as runner
-from holdfast.testing._sync.contract.subject import Subject, requires
+from holdfast.testing._sync.contract.subject import Recorder, Subject, requires
 
 
 class LawsOfTelling(Subject):
@@ -173,6 +174,23 @@ class LawsOfTelling(Subject):
 
         is_carried = self.capabilities.ends_by == "session"
         assert lease.lost.reason == (None if is_carried else "expired")
+
+    def test_law_07_a_lease_in_jeopardy_that_recovers_is_kept_and_told_so(self) -> None:
+        """At risk when a renewal is not answered, safe again with the next that is."""
+        recorder = Recorder()
+        locks, backend = self.faulty(on_event=recorder, ttl=10 * self.ttl)
+        lease = locks.lock("gate").acquire()
+        backend.lose_request("renew")
+
+        self.until(lambda: "SafeAgain" in recorder.kinds(), within=self.long_ttl)
+
+        assert not lease.is_at_risk
+        lease.check()
+        told = [one for one in recorder.kinds() if one != "Renewed"]
+        assert told == ["Acquired", "AtRisk", "SafeAgain"]
+        [safe] = [one for one in recorder.events if isinstance(one, SafeAgain)]
+        assert 0 < safe.remaining <= lease.ttl
+        lease.release()
 
     def test_law_07_a_broken_holder_is_told_whatever_its_min_hold(self) -> None:
         """Its release would only have begun to keep the name closed."""
