@@ -118,7 +118,10 @@ def backend_pages() -> Iterator[str]:
 
 def capabilities_table() -> Iterator[str]:
     """For the reference: the declarations, field by field."""
-    fields = ("fair", "shared", "push_wakeup", "explicit_owner", "lock_delay", "hands_over")
+    fields = (
+        *("fair", "shared", "push_wakeup", "explicit_owner", "lock_delay", "hands_over"),
+        "sequencers",
+    )
     head = (*fields, "token_quality", "ends_by", "shortest ttl", "URL options")
     yield row("backend", *(f"`{one}`" if "_" in one or one in fields else one for one in head))
     yield "|---" * (len(head) + 1) + "|"

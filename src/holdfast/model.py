@@ -282,6 +282,7 @@ class Capabilities:
     token_quality: TokenQuality
     ends_by: Literal["ttl", "session"]
     hands_over: bool = False
+    sequencers: bool = False
 
     @property
     def life(self) -> Life:

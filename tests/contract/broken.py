@@ -343,12 +343,26 @@ class SaysNothingOfClosing(Whole):
             return dataclasses.replace(seen, closing=())
 
 
+class AttestsWhatIsOver(Whole):
+    """A sequencer that stays current once it was."""
+
+    law = 3
+
+    class backend_class(AsyncMemoryBackend):
+        attested: ClassVar[dict[str, Inspection]] = {}
+
+        async def attest(self, name: str, *, deadline: float) -> Inspection:
+            seen = await super().inspect(name, deadline=deadline)
+            return self.attested.setdefault(name, seen) if seen.holders else seen
+
+
 TELLING = [
     CountsNoPermits,
     BreaksWhateverIsThere,
     BreaksInSilence,
     CountsNoWaiting,
     SaysNothingOfClosing,
+    AttestsWhatIsOver,
 ]
 
 OF_LAWS = (

@@ -16,6 +16,7 @@ def sync_examples() -> None:
     with lock as lease:
         assert_type(lease, holdfast.Lease)
         assert_type(lease.token, int)
+        assert_type(locks.is_current(lease.sequencer), bool)
         assert_type(lease.lost.wait(1.0), bool)
     assert_type(lock.try_acquire(), holdfast.Lease | None)
     with lock.acquire(timeout=5) as again:

@@ -112,6 +112,13 @@ class Backend(Protocol):
         """
         ...
 
+    def attest(self, name: str, *, deadline: float) -> Inspection:
+        """Tell of one name as `inspect` does, and not stale: nothing that ended before this.
+
+        By it a sequencer is judged; who declares `sequencers` keeps to it.
+        """
+        return self.inspect(name, deadline=deadline)
+
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         """Tell of every name in use with this prefix, in byte order; a closed one is in use."""
         ...

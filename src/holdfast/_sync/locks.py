@@ -15,6 +15,7 @@ from holdfast._sync.many import AllOf
 from holdfast._sync.rwlock import RWLock
 from holdfast._sync.semaphore import Semaphore
 from holdfast.core.naming import checked_name, checked_prefix, name_for_call
+from holdfast.core.sequencing import from_text, no_sequencers
 from holdfast.errors import ConfigurationError, NotAcquired, TokenUnavailable
 from holdfast.model import TokenQuality
 from holdfast.options import (
@@ -252,6 +253,20 @@ class Locks:
         self._client.enter()
         deadline = self._client.request_deadline()
         return self._client.backend.inspect(checked_name(name), deadline=deadline)
+
+    def is_current(self, sequencer: str) -> bool:
+        """Whether the lease that `lease.sequencer` tells of still holds, as the store sees it.
+
+        Never true of one that ended before this was asked: released, expired, broken, or
+        taken. A moment later it may be over: where that matters, compare tokens.
+        """
+        client = self._client
+        client.enter()
+        asked = from_text(sequencer, store=self.location)
+        if not self.capabilities.sequencers:
+            raise no_sequencers(asked.name)
+        deadline = client.request_deadline()
+        return asked.is_current_in(client.backend.attest(asked.name, deadline=deadline))
 
     def survey(self, prefix: str = "") -> Iterator[Inspection]:
         """Yield every name in use that starts with the prefix, in byte order."""

@@ -6,19 +6,21 @@ release. So it is a secret as long as the lease lasts, like the lease itself.
 
 from __future__ import annotations
 
-import base64
 import inspect
-import json
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from holdfast.core.naming import checked_name
+from holdfast.core.packing import packed, unpacked
 from holdfast.errors import ConfigurationError
 from holdfast.model import Claim, Grant
 from holdfast.options import checked_permits, checked_ttl
 
+if TYPE_CHECKING:
+    from holdfast.core.packing import Kinds
+
 FORMAT = "holdfast-lease-1:"
-_TYPES: dict[str, type | tuple[type, ...]] = {
+_TYPES: dict[str, Kinds] = {
     "id": str,
     "name": str,
     "weight": int,
@@ -32,12 +34,11 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def to_text(grant: Grant) -> str:
-    """Return what `from_text` reads, of letters, digits, `-`, `_` and a colon."""
+    """Return what `from_text` reads."""
     fields = {
         field: grant.token if field == "token" else getattr(grant.claim, field) for field in _TYPES
     }
-    text = json.dumps(fields, separators=(",", ":")).encode()
-    return FORMAT + base64.urlsafe_b64encode(text).decode().rstrip("=")
+    return packed(FORMAT, fields)
 
 
 def from_text(text: str, *, client: str, owner: str) -> Grant:
@@ -45,7 +46,12 @@ def from_text(text: str, *, client: str, owner: str) -> Grant:
     if not isinstance(text, str):
         awaited = "; await it" if inspect.isawaitable(text) else ""
         raise TypeError(f"what `detach` returned is a str, not {type(text).__name__}{awaited}")
-    fields = _fields(text.strip())  # a file or a pipe adds a line break
+    fields = unpacked(FORMAT, text, _TYPES)
+    if fields is None:
+        # What was given is not shown: it may be a real one, cut off.
+        raise ConfigurationError(
+            "this is not the text of a lease: give it as `lease.detach()` returned it"
+        )
     token = fields.pop("token")
     claim = Claim(**fields, client=client, owner=owner)
     # It went through other hands.
@@ -58,24 +64,3 @@ def from_text(text: str, *, client: str, owner: str) -> Grant:
 def nobodys(grant: Grant) -> Grant:
     """Return the grant as it is stored while it is on its way: no client's."""
     return replace(grant, claim=replace(grant.claim, client=""))
-
-
-def _fields(text: str) -> dict[str, Any]:
-    body = text.removeprefix(FORMAT)
-    try:
-        fields = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-    except (ValueError, TypeError) as error:
-        raise _not_a_lease() from error
-    if body == text or not isinstance(fields, dict) or set(fields) != set(_TYPES):
-        raise _not_a_lease()
-    for field, kind in _TYPES.items():
-        if not isinstance(fields[field], kind) or isinstance(fields[field], bool):
-            raise _not_a_lease()
-    return fields
-
-
-def _not_a_lease() -> ConfigurationError:
-    # What was given is not shown: it may be a real one, cut off.
-    return ConfigurationError(
-        "this is not the text of a lease: give it as `lease.detach()` returned it"
-    )

@@ -159,8 +159,8 @@ class MemoryWire:
         del deadline
         return [self._store.drop(key) for key in keys]
 
-    async def look(self, name: str, *, deadline: float) -> Line:
-        del deadline
+    async def look(self, name: str, *, confirm: bool, deadline: float) -> Line:
+        del confirm, deadline
         return self._line(name, key=None, capacity=1)
 
     async def names(self, *, deadline: float) -> Sequence[str]:

@@ -183,6 +183,10 @@ class AsyncFaultyBackend:
         """See the protocol."""
         return await self.inner.inspect(name, deadline=deadline)
 
+    async def attest(self, name: str, *, deadline: float) -> Inspection:
+        """See the protocol."""
+        return await self.inner.attest(name, deadline=deadline)
+
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
         """See the protocol."""
         async for one in self.inner.survey(prefix, deadline=deadline):

@@ -181,6 +181,10 @@ class FaultyBackend:
         """See the protocol."""
         return self.inner.inspect(name, deadline=deadline)
 
+    def attest(self, name: str, *, deadline: float) -> Inspection:
+        """See the protocol."""
+        return self.inner.attest(name, deadline=deadline)
+
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         """See the protocol."""
         for one in self.inner.survey(prefix, deadline=deadline):

@@ -15,7 +15,7 @@ from servers.zookeeper import TICK, ZooKeeperServer
 from servers.zookeeper_partitions import CuttableEnsemble
 from servers.zookeeper_requests import ZooKeeperProxy
 
-from holdfast import LeaseLost
+from holdfast import BackendUnavailable, LeaseLost, OutcomeUnknown
 from holdfast.backends.zookeeper import requests
 
 TRIALS = int(os.environ.get("HOLDFAST_TRIALS", "1"))
@@ -55,6 +55,38 @@ def _overlaps(scene) -> Future[bool]:
     return scene.flavour.start(look)
 
 
+def _called_current(scenes, ensemble: CuttableEnsemble) -> int:
+    """Depose the leader under those who hold, and return how many sequencers it calls current.
+
+    In the moment when the next one has the lock.
+    """
+    leader = ensemble.leader()
+    checkers = []
+    for one in scenes:
+        one.hold(leader.url, ttl=TTL)
+        one.wait_behind(_others(ensemble, leader), ttl=60)
+        checkers.append(one.flavour.locks(leader.url, ttl=60))
+        assert checkers[-1].is_current(one.lease.sequencer)
+
+    ensemble.depose(leader, silently=False)
+
+    looks = [_is_current(*pair) for pair in zip(scenes, checkers, strict=True)]
+    return sum(one.result(60) for one in looks)
+
+
+def _is_current(scene, checker) -> Future[bool]:
+    text = scene.lease.sequencer
+
+    def look() -> bool:
+        scene.waiter.result(30)
+        try:
+            return checker.is_current(text)
+        except (BackendUnavailable, OutcomeUnknown):
+            return False
+
+    return scene.flavour.start(look)
+
+
 def _pass_time(scenes, seconds: float) -> None:
     clock = scenes[0].flavour.clock
     begun_at = clock.now()
@@ -82,6 +114,18 @@ def test_such_a_trial_finds_a_heartbeat_that_is_no_transaction(scenes, cuttable,
     monkeypatch.setattr(requests, "Confirm", requests.Sync)
 
     assert _trusted_together(scenes, cuttable, silently=False, lag=0.0) == len(scenes)
+
+
+def test_a_leader_that_was_deposed_calls_no_sequencer_current(scenes, cuttable):
+    """Whoever asks it whether a lease still holds gets no answer, rather than an old one."""
+    assert not _called_current(scenes, cuttable)
+
+
+def test_such_a_trial_finds_a_look_that_no_majority_confirms(scenes, cuttable, monkeypatch):
+    """After a `sync` alone, the deposed one calls current what is over."""
+    monkeypatch.setattr(requests, "Confirm", requests.Sync)
+
+    assert _called_current(scenes, cuttable) == len(scenes)
 
 
 def test_a_greeting_by_a_deposed_leader_gives_no_more_time(scenes, cuttable, outliving):

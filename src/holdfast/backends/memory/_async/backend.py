@@ -30,6 +30,7 @@ class AsyncMemoryBackend(AsyncBackend):
         token_quality=TokenQuality.PROCESS,
         ends_by="ttl",
         hands_over=True,
+        sequencers=True,
     )
     min_ttl = 0.01
     options = frozenset[str]()

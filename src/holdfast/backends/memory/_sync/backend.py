@@ -32,6 +32,7 @@ class MemoryBackend(Backend):
         token_quality=TokenQuality.PROCESS,
         ends_by="ttl",
         hands_over=True,
+        sequencers=True,
     )
     min_ttl = 0.01
     options = frozenset[str]()

@@ -37,6 +37,7 @@ class AsyncMysqlBackend(AsyncSqlBackend[AsyncMysqlWire]):
         token_quality=TokenQuality.DURABLE,
         ends_by="ttl",
         hands_over=True,
+        sequencers=True,
     )
     options = OPTIONS
 

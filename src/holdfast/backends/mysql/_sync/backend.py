@@ -39,6 +39,7 @@ class MysqlBackend(SqlBackend[MysqlWire]):
         token_quality=TokenQuality.DURABLE,
         ends_by="ttl",
         hands_over=True,
+        sequencers=True,
     )
     options = OPTIONS
 

@@ -37,6 +37,7 @@ class AsyncPostgresqlBackend(AsyncSqlBackend[AsyncPostgresqlWire]):
         token_quality=TokenQuality.DURABLE,
         ends_by="ttl",
         hands_over=True,
+        sequencers=True,
     )
     options = frozenset({"schema", "table", "connections"}) | ACCEPTED
 

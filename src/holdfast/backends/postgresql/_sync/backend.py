@@ -39,6 +39,7 @@ class PostgresqlBackend(SqlBackend[PostgresqlWire]):
         token_quality=TokenQuality.DURABLE,
         ends_by="ttl",
         hands_over=True,
+        sequencers=True,
     )
     options = frozenset({"schema", "table", "connections"}) | ACCEPTED
 

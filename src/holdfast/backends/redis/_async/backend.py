@@ -58,6 +58,7 @@ class AsyncRedisBackend(AsyncBackend):
         token_quality=TokenQuality.BEST_EFFORT,
         ends_by="ttl",
         hands_over=True,
+        sequencers=True,
     )
     min_ttl = 0.05
     options = frozenset(

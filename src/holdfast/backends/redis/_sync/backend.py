@@ -60,6 +60,7 @@ class RedisBackend(Backend):
         token_quality=TokenQuality.BEST_EFFORT,
         ends_by="ttl",
         hands_over=True,
+        sequencers=True,
     )
     min_ttl = 0.05
     options = frozenset(

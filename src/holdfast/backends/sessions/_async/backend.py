@@ -155,6 +155,12 @@ class AsyncSessionsBackend(AsyncBackend):
         """See the protocol."""
         return await self._look(lambda one: one.inspect(name, deadline=deadline), deadline)
 
+    async def attest(self, name: str, *, deadline: float) -> Inspection:
+        """See the protocol."""
+        return await self._look(
+            lambda one: one.inspect(name, confirm=True, deadline=deadline), deadline
+        )
+
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
         """See the protocol; the deadline is for each request, as there may be many."""
         patience = deadline - self._clock.now()

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class AsyncInspecting(AsyncRecipe):
     """Reads lines for people, with all that was done before they asked."""
 
-    async def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """Return who holds and who waits."""
-        line = await self._wire.look(name, deadline=deadline)
+    async def inspect(self, name: str, *, confirm: bool = False, deadline: float) -> Inspection:
+        """Return who holds and who waits; with `confirm`, as a quorum knows it."""
+        line = await self._wire.look(name, confirm=confirm, deadline=deadline)
         seen = await self._read(line, line.entries, deadline)
         inside, waiting = line.entries[: line.inside], line.entries[line.inside :]
         read, rest = seen[: line.inside], seen[line.inside :]
@@ -46,7 +46,7 @@ class AsyncInspecting(AsyncRecipe):
         renewal that it was broken. No two claims ever stand at the same key, so what is
         deleted is what was read.
         """
-        line = await self._wire.look(name, deadline=deadline)
+        line = await self._wire.look(name, confirm=False, deadline=deadline)
         inside = line.entries[: line.inside]
         found = [
             (entry, one)

@@ -153,6 +153,10 @@ class SessionsBackend(Backend):
         """See the protocol."""
         return self._look(lambda one: one.inspect(name, deadline=deadline), deadline)
 
+    def attest(self, name: str, *, deadline: float) -> Inspection:
+        """See the protocol."""
+        return self._look(lambda one: one.inspect(name, confirm=True, deadline=deadline), deadline)
+
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         """See the protocol; the deadline is for each request, as there may be many."""
         patience = deadline - self._clock.now()

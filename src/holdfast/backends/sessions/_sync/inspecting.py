@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class Inspecting(Recipe):
     """Reads lines for people, with all that was done before they asked."""
 
-    def inspect(self, name: str, *, deadline: float) -> Inspection:
-        """Return who holds and who waits."""
-        line = self._wire.look(name, deadline=deadline)
+    def inspect(self, name: str, *, confirm: bool = False, deadline: float) -> Inspection:
+        """Return who holds and who waits; with `confirm`, as a quorum knows it."""
+        line = self._wire.look(name, confirm=confirm, deadline=deadline)
         seen = self._read(line, line.entries, deadline)
         inside, waiting = line.entries[: line.inside], line.entries[line.inside :]
         read, rest = seen[: line.inside], seen[line.inside :]
@@ -48,7 +48,7 @@ class Inspecting(Recipe):
         renewal that it was broken. No two claims ever stand at the same key, so what is
         deleted is what was read.
         """
-        line = self._wire.look(name, deadline=deadline)
+        line = self._wire.look(name, confirm=False, deadline=deadline)
         inside = line.entries[: line.inside]
         found = [
             (entry, one)

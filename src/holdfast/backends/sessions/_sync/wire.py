@@ -89,14 +89,15 @@ class Wire(Protocol):
         Idempotent by the claim's id: one whose arrival was not answered is looked for first.
         As soon as the store has answered, `one` has to know where it stands. A name in use with
         another capacity is refused, and nothing is left. A claim that does not queue may be
-        left out of the line if it would have to wait.
+        left out of the line if it would have to wait. One that may pass can be admitted in the
+        same step: what the line has to tell `admit` of that is the wire's own.
         """
         ...
 
     def admit(self, one: CarriedClaim, line: Line, *, deadline: float) -> bool:
         """Let the store know that the claim is admitted; false if the line has moved since.
 
-        Nothing to do where the line itself says so.
+        Nothing to do where its place in the line is enough.
         """
         ...
 
@@ -148,8 +149,12 @@ class Wire(Protocol):
 
     # -- for people --------------------------------------------------------------------
 
-    def look(self, name: str, *, deadline: float) -> Line:
-        """Return the line of a name with all that was done before; capacity 0 if there is none."""
+    def look(self, name: str, *, confirm: bool, deadline: float) -> Line:
+        """Return the line of a name with all that was done before; capacity 0 if there is none.
+
+        With `confirm` a quorum has to have agreed that it is so: a deposed leader must not
+        answer for it.
+        """
         ...
 
     def diagnose(

@@ -40,6 +40,7 @@ class AsyncSqliteBackend(AsyncBackend):
         token_quality=TokenQuality.BEST_EFFORT,
         ends_by="ttl",
         hands_over=True,
+        sequencers=True,
     )
     min_ttl = 0.05
     options = frozenset({"synchronous"})

@@ -42,6 +42,7 @@ class SqliteBackend(Backend):
         token_quality=TokenQuality.BEST_EFFORT,
         ends_by="ttl",
         hands_over=True,
+        sequencers=True,
     )
     min_ttl = 0.05
     options = frozenset({"synchronous"})

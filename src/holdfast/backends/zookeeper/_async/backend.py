@@ -29,6 +29,7 @@ class AsyncZooKeeperBackend(AsyncSessionsBackend):
         lock_delay=False,
         token_quality=TokenQuality.CONSENSUS,
         ends_by="session",
+        sequencers=True,
     )
     min_ttl = 0.05
     options = address.OPTIONS

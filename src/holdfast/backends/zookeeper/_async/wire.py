@@ -177,12 +177,19 @@ class AsyncZooKeeperWire(AsyncArriving):
 
     # -- for people --------------------------------------------------------------------
 
-    async def look(self, name: str, *, deadline: float) -> Line:
-        """See the protocol: after a `sync`, so that what was done before is seen."""
+    async def look(self, name: str, *, confirm: bool, deadline: float) -> Line:
+        """See the protocol: after a `sync`, so that what was done before is seen.
+
+        After a transaction where it has to be confirmed: our member has that applied, and all
+        before it, when it reads what comes next.
+        """
         door = self._doors.of(name)
-        _, answer = await self.ask(
-            requests.Sync(door.path), requests.GetChildren2(door.path, None), deadline=deadline
+        first = requests.Confirm(self.address.root) if confirm else requests.Sync(door.path)
+        before, answer = await self.ask(
+            first, requests.GetChildren2(door.path, None), deadline=deadline
         )
+        if isinstance(before, list):
+            checked(before, is_complete=True, where=self.where)
         return await self._line(door, answer, deadline)
 
     async def names(self, *, deadline: float) -> Sequence[str]:

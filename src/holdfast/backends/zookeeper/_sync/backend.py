@@ -31,6 +31,7 @@ class ZooKeeperBackend(SessionsBackend):
         lock_delay=False,
         token_quality=TokenQuality.CONSENSUS,
         ends_by="session",
+        sequencers=True,
     )
     min_ttl = 0.05
     options = address.OPTIONS

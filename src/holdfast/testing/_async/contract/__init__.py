@@ -6,6 +6,7 @@ from holdfast.testing._async.contract.failing import AsyncLawsOfFailing
 from holdfast.testing._async.contract.handing import AsyncLawsOfHandingOver
 from holdfast.testing._async.contract.holding import AsyncLawsOfHolding
 from holdfast.testing._async.contract.living import AsyncLawsOfLiving
+from holdfast.testing._async.contract.sequencing import AsyncLawsOfSequencing
 from holdfast.testing._async.contract.telling import AsyncLawsOfTelling
 
 __all__ = ["AsyncBackendContract"]
@@ -17,6 +18,7 @@ class AsyncBackendContract(
     AsyncLawsOfLiving,
     AsyncLawsOfTelling,
     AsyncLawsOfHandingOver,
+    AsyncLawsOfSequencing,
 ):
     """Subclass it, say how your backend is opened, and pytest collects every law.
 

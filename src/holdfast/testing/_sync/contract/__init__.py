@@ -8,6 +8,7 @@ from holdfast.testing._sync.contract.failing import LawsOfFailing
 from holdfast.testing._sync.contract.handing import LawsOfHandingOver
 from holdfast.testing._sync.contract.holding import LawsOfHolding
 from holdfast.testing._sync.contract.living import LawsOfLiving
+from holdfast.testing._sync.contract.sequencing import LawsOfSequencing
 from holdfast.testing._sync.contract.telling import LawsOfTelling
 
 __all__ = ["BackendContract"]
@@ -19,6 +20,7 @@ class BackendContract(
     LawsOfLiving,
     LawsOfTelling,
     LawsOfHandingOver,
+    LawsOfSequencing,
 ):
     """Subclass it, say how your backend is opened, and pytest collects every law.
 
