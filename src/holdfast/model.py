@@ -243,6 +243,8 @@ class Life:
     """The last part of the ttl: what is well never reaches it."""
     ends_by_itself: bool
     """Whether the store forgets a hold that nobody renews, though its client lives on."""
+    is_proven: bool
+    """Whether a grant and a renewal say from when they count; elsewhere it is the request."""
     has_own_ttl: bool
     """Whether each lock may have another ttl than its client."""
     lost_as: str
@@ -255,6 +257,7 @@ BY_TTL = Life(
     renewed_after=1 / 3,  # two renewals may go unanswered before trust ends
     at_risk_for=1 / 3,
     ends_by_itself=True,
+    is_proven=False,
     has_own_ttl=True,
     lost_as="taken",
     outlives_a_crash="its ttl has run out",
@@ -264,6 +267,7 @@ BY_SESSION = Life(
     renewed_after=2 / 3,
     at_risk_for=1 / 6,
     ends_by_itself=False,
+    is_proven=True,
     has_own_ttl=False,
     lost_as="session_ended",
     outlives_a_crash="its session has ended: an election and a full ttl",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncLocks, ConfigurationError
+from holdfast import AsyncLocks, BackendMisbehaved, ConfigurationError
 from holdfast.backends.memory._async.backend import AsyncMemoryBackend
 from holdfast.backends.memory.store import MemoryStore
 from holdfast.model import Claim, Event, Grant, Held, Proven, Renewal
@@ -31,12 +31,14 @@ class Sessioned(AsyncMemoryBackend):
         self.withdrawn: list[str] = []
         self.hurry: Callable[[], None] = lambda: None
         self.is_over = False
+        self.says_from_when = True
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         answer = await super().try_acquire(dataclasses.replace(claim, ttl=1e6), deadline=deadline)
         if isinstance(answer, Held):
             return answer
-        return Grant(claim, answer.token, claim.ttl, counted_from=self.beats[0])
+        counted_from = self.beats[0] if self.says_from_when else None
+        return Grant(claim, answer.token, claim.ttl, counted_from=counted_from)
 
     async def renew(
         self, grants: Sequence[Grant], *, deadline: float
@@ -45,7 +47,8 @@ class Sessioned(AsyncMemoryBackend):
         if self.is_over:
             return [Renewal.LOST] * len(grants)
         self.beats = [self.beats[-1], self.now()]
-        return [Proven(self.beats[0])] * len(grants)
+        answer = Proven(self.beats[0]) if self.says_from_when else Renewal.RENEWED
+        return [answer] * len(grants)
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         self.withdrawn.append(claim.name)
@@ -97,6 +100,37 @@ def test_trust_counts_from_the_proof_and_not_from_the_request() -> None:
         assert lease.ttl == TTL
         await lease.release()
         assert backend.withdrawn == []
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+
+
+def test_a_grant_that_does_not_say_from_when_it_counts_is_refused() -> None:
+    """Counted from the request, a deposed leader's word would be trusted."""
+
+    async def main() -> None:
+        locks, backend, _ = opened()
+        backend.says_from_when = False
+
+        with pytest.raises(BackendMisbehaved, match="counted_from"):
+            await locks.lock("door").acquire()
+
+        assert backend.withdrawn == ["door"]
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+
+
+def test_a_renewal_that_does_not_say_from_when_it_counts_extends_nothing() -> None:
+    async def main() -> None:
+        locks, backend, told = opened()
+        lease = await locks.lock("door").acquire()
+        backend.says_from_when = False
+
+        await asyncio.sleep(TTL)
+
+        assert lease.lost.reason == "expired"
+        assert told[-2:] == ["AtRisk", "Lost"]
         await locks.aclose()
 
     run_in_virtual_time(main())

@@ -311,6 +311,12 @@ class AsyncAcquisition:
             sent_at, span = grant.window.since, min(span, grant.window.seconds)
         elif grant.counted_from is not None:
             sent_at = grant.counted_from
+        elif client.life.is_proven:
+            raise BackendMisbehaved(
+                f"the backend granted {self._lock.name!r} by its session, and did not say what "
+                "proves that (counted_from)",
+                name=self._lock.name,
+            )
         until = trusted_until(sent_at=sent_at, ttl=span)
         now = client.clock.now()
         if now >= until:

@@ -92,8 +92,14 @@ class Watchdog:
     def settle(self, hold: Hold, answer: Renewal | Proven, *, sent_at: float) -> None:
         """Let the answer to a request count that was sent at that time."""
         now = self._client.clock.now()
-        outcome = Renewal.RENEWED if isinstance(answer, Proven) else answer
-        start = answer.counted_from if isinstance(answer, Proven) else sent_at
+        start = sent_at
+        if isinstance(answer, Proven):
+            outcome, start = Renewal.RENEWED, answer.counted_from
+        elif answer is Renewal.RENEWED and hold.life.is_proven:
+            # Nobody knows from when: to count from the request would trust a deposed leader.
+            outcome = Renewal.UNKNOWN
+        else:
+            outcome = answer
         until = after_renewal(hold.until, outcome, sent_at=start, now=now, ttl=hold.grant.ttl)
         self._apply(hold, outcome, until=until, sent_at=start, now=now)
 
