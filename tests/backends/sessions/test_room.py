@@ -63,6 +63,28 @@ def test_heartbeats_that_no_quorum_confirms_prove_nothing() -> None:
     told_in_virtual_time(story)
 
 
+def test_a_session_in_jeopardy_that_recovers_keeps_its_leases() -> None:
+    """A quorum confirms it again before the last proof is too old."""
+
+    async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, told: list) -> None:
+        leases = [await locks.lock(name).acquire() for name in ("door", "gate")]
+        await asyncio.sleep(2 * TTL)
+        backend.store.is_deposed = True
+        while not all(lease.is_at_risk for lease in leases):  # noqa: ASYNC110 - in virtual time
+            await asyncio.sleep(0.1)
+
+        backend.store.is_deposed = False
+        await asyncio.sleep(3 * TTL)
+
+        for lease in leases:
+            lease.check()
+            assert not lease.is_at_risk
+        order = [one for one in told if one not in ("Acquired", "Renewed")]
+        assert order == ["AtRisk", "AtRisk", "SafeAgain", "SafeAgain"]
+
+    told_in_virtual_time(story)
+
+
 def test_a_line_that_moved_before_the_admission_is_looked_at_again() -> None:
     async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, _: list) -> None:
         backend.store.moves = 2
