@@ -36,7 +36,8 @@ def claim(name: str, claim_id: str | None = None, **more: Any) -> Claim:
 class Subject:
     """One client's; every call blocks, and every statement is counted."""
 
-    def __init__(self, wire, statements: Statements) -> None:
+    def __init__(self, wire, statements: Any, *, batch: str = "WITH") -> None:
+        self._batch = batch
         self.flavour = flavour = wire.flavour
         self.wire = wire
         kind = Together if flavour.name == "sync" else AsyncTogether
@@ -73,7 +74,7 @@ class Subject:
     @property
     def together(self) -> int:
         """How many statements went that do several things."""
-        return self.asked.count("WITH")
+        return self.asked.count(self._batch)
 
     def close(self) -> None:
         self.flavour.call(self.inner.close)

@@ -14,6 +14,7 @@ from servers.mariadb import MariadbServer, shared_server
 from holdfast.backends.mysql._async.wire import AsyncMysqlWire
 from holdfast.backends.mysql._sync.wire import MysqlWire
 from holdfast.backends.mysql.addresses import address_of_url
+from holdfast.backends.mysql.schema import Tables
 from holdfast.backends.sql.steps import Ask
 
 PATIENCE = 20.0
@@ -35,6 +36,12 @@ class BlockingWire:
 
     def ask(self, statement: str, *values: object, within: float = PATIENCE) -> Any:
         return self._call("ask", Ask(statement, values), within=within)
+
+    def run(self, request: Any) -> Any:
+        return self._call("ask_all", [request])[0]
+
+    def run_all(self, requests: Any) -> Any:
+        return self._call("ask_all", requests)
 
     def transact(self, begin: Callable[[], Any], **more: Any) -> Any:
         return self._call("transact", begin, **more)
@@ -81,6 +88,16 @@ def refusal(flavour, caplog) -> Refusals:
 @pytest.fixture
 def scheme() -> str:
     return "mariadb"
+
+
+@pytest.fixture
+def tables(server) -> Iterator[Tables]:
+    """Give tables that no other test has, made."""
+    found = Tables(f"t{os.urandom(4).hex()}")
+    for statement in found.definition():
+        server.run(statement, database="test")
+    yield found
+    server.run(f"DROP TABLE {found.door}, {found.place}", database="test")
 
 
 @pytest.fixture

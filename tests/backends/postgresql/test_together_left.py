@@ -134,6 +134,10 @@ class InstantWire:
 
     where = "postgresql://here"
 
+    def ask(self, request: Any, *, deadline: float) -> Any:
+        [rows] = self.ask_all([request], deadline=deadline)
+        return rows
+
     def ask_all(self, requests: Any, *, deadline: float) -> list[Any]:
         del deadline
         [(statement, values)] = requests

@@ -80,12 +80,15 @@ WHERE d.`key` = %s AND p.arrived = %s AND p.id = %s AND p.standing = 1 AND p.unt
 # Variables of the session hand on what was given and what was locked: one statement cannot both
 # lock and change here, and what is asked between two round trips would keep the names locked.
 _GIVEN = "SET @holdfast_deeds = %s"
+# What does not fit a column here would be cut without a word; all that is accepted of a claim fits.
 _DEEDS = f"""
 JSON_TABLE(@holdfast_deeds, '$[*]' COLUMNS (
-    n FOR ORDINALITY, what INT PATH '$.what', k VARCHAR(1280) PATH '$.key',
-    id VARCHAR(128) {TEXT} PATH '$.id', ttl DOUBLE PATH '$.ttl' DEFAULT '0' ON EMPTY,
+    n FOR ORDINALITY, what INT PATH '$.what',
+    k VARCHAR(1280) PATH '$.key', id VARCHAR(128) {TEXT} PATH '$.id',
+    ttl DOUBLE PATH '$.ttl' DEFAULT '0' ON EMPTY,
     client VARCHAR(128) {TEXT} PATH '$.client' DEFAULT '' ON EMPTY,
-    owner TEXT {TEXT} PATH '$.owner' DEFAULT '' ON EMPTY, party VARCHAR(128) {TEXT} PATH '$.party',
+    owner MEDIUMTEXT {TEXT} PATH '$.owner' DEFAULT '' ON EMPTY,
+    party VARCHAR(128) {TEXT} PATH '$.party',
     weight BIGINT PATH '$.weight' DEFAULT '1' ON EMPTY,
     capacity BIGINT PATH '$.capacity' DEFAULT '1' ON EMPTY,
     lock_delay DOUBLE PATH '$.lock_delay' DEFAULT '0' ON EMPTY,

@@ -1,0 +1,374 @@
+"""Requests that wait for each other go in one commit; each gets its own answer, or is told."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from eventually import eventually
+from going_together import FIRST, PATIENCE, Subject, claim, names, until
+from servers.proxy import Proxy
+
+from holdfast import BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.backends.mysql._async.wire import AsyncMysqlWire
+from holdfast.backends.mysql.addresses import address_of_url
+from holdfast.backends.mysql.statements import Statements
+from holdfast.backends.sql._async import together as async_together
+from holdfast.backends.sql._async.together import AsyncTogether
+from holdfast.backends.sql._sync import together as sync_together
+from holdfast.backends.sql.deeds import Deed, What
+from holdfast.core.naming import storage_key
+from holdfast.runtime.clock import Clock
+
+BATCH = "holdfast_deeds"
+"""What stands in every statement of a batch, and in no other."""
+
+
+@pytest.fixture
+def statements(tables) -> Statements:
+    return Statements(tables, namespace="test")
+
+
+@pytest.fixture
+def subject(wire, statements) -> Iterator[Subject]:
+    one = Subject(wire, statements, batch="SET")
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def standstill(monkeypatch) -> None:
+    """Let nobody lose patience with what is under way: how many statements go is on trial."""
+    for module in (async_together, sync_together):
+        monkeypatch.setattr(module, "LATE", PATIENCE)
+
+
+@contextmanager
+def locked_out(server, tables) -> Iterator[None]:
+    """Let every statement on the table wait, as if the server were slow."""
+    with server.connect("test") as connection, connection.cursor() as cursor:
+        cursor.execute(f"LOCK TABLES {tables.door} WRITE")
+        yield
+
+
+def standing(server, tables, text: str = "") -> list[int]:
+    """Return the sessions that wait with such a statement on the table."""
+    rows = server.run(
+        "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for table%%'"
+        " AND INFO LIKE %s AND INFO LIKE %s",
+        f"%{tables.table}%",
+        f"%{text}%",
+    )
+    return [row[0] for row in rows]
+
+
+def busy(subject: Subject, server, tables) -> list[Future[Any]]:
+    """Let as much be under way as may be, by those who came first."""
+    first = [subject.start("take", claim(one)) for one in FIRST]
+    eventually(lambda: len(standing(server, tables)) == len(first))
+    return first
+
+
+def taken(server, tables) -> int:
+    """Return how many names are held."""
+    [[count]] = server.run(f"SELECT count(*) FROM {tables.door} WHERE id <> ''", database="test")
+    return count
+
+
+# -- together --------------------------------------------------------------------------
+
+
+def test_one_who_is_alone_goes_at_once_by_the_plain_statement(subject) -> None:
+    subject.know("door")
+    one = claim("door")
+
+    assert subject.call("take", one) is not None
+    assert subject.call("take", claim("door")) is None
+    assert subject.call("give_back", one)
+    assert not subject.call("give_back", one)
+
+    assert subject.asked == ["UPDATE"] * 4
+
+
+def test_a_name_that_nobody_knows_is_taken_by_one_who_says_so(subject) -> None:
+    deadline = subject.flavour.clock.now() + PATIENCE
+    take = subject.inner.take
+    first, second = claim("door"), claim("door")
+
+    assert subject.call("take", first) is None
+    token = subject.flavour.call(take, first, deadline=deadline, is_known=False)
+    assert token is not None
+    assert subject.flavour.call(take, second, deadline=deadline, is_known=False) is None
+    assert subject.call("give_back", first)
+    assert subject.flavour.call(take, second, deadline=deadline, is_known=False) > token
+
+
+def test_those_who_come_meanwhile_go_in_one_commit(subject, server, tables, standstill) -> None:
+    subject.know(*FIRST, *names(9))
+    held = [claim(one) for one in names(9)]
+    for one in held[:6]:
+        subject.call("take", one)
+    subject.asked.clear()
+    with locked_out(server, tables):
+        first = busy(subject, server, tables)
+        freed = [subject.start("give_back", one) for one in held[:3]]
+        kept = subject.start("renew", held[3:6])
+        asked = [subject.start("take", one) for one in held[6:]]
+        eventually(lambda: subject.number_waiting == 7)
+
+    assert all(one.result(PATIENCE) is not None for one in first + asked)
+    assert [one.result(PATIENCE) for one in freed] == [True] * 3
+    assert kept.result(PATIENCE) == [True] * 3
+    assert subject.together == 1
+    assert taken(server, tables) == len(first) + 6
+
+
+def test_what_goes_together_is_as_if_each_went_alone(wire, server, tables, statements) -> None:
+    """A semaphore's permits, a delay, an owner: all that a claim brings."""
+    alone, other = (
+        replace(claim(name), weight=2, capacity=5, lock_delay=3.0, min_hold=4.0, party="saga")
+        for name in ("alone", "other")
+    )
+    wire.run(statements.take_new(alone))
+    deeds = [Deed(What.TAKE, other, is_known=False)]
+
+    [token] = statements.done(deeds, wire.run_all(statements.together(deeds)))
+
+    columns = "client, owner, party, weight, ttl, lock_delay, min_hold, standing, bell, capacity"
+    rows = f"SELECT {columns}, ROUND(until - since - ttl, 3), crowd, head FROM {tables.door}"
+    assert len(set(server.run(rows, database="test"))) == 1
+    told = f"SELECT token, last_token FROM {tables.door} WHERE id = %s"
+    assert server.run(told, other.id, database="test") == ((token, token),)
+
+
+def test_names_that_nobody_knows_are_made_known_on_the_way(wire, statements) -> None:
+    deeds = [Deed(What.TAKE, claim(one), is_known=i % 2 > 0) for i, one in enumerate(names(4))]
+
+    done = statements.done(deeds, wire.run_all(statements.together(deeds)))
+
+    assert [token is not None for token in done] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("name", ["n" * 512, "\x00'\"\\", "naïve 🔒", "a ", "{}", "%s"])
+def test_any_name_can_go_with_others(wire, statements, name) -> None:
+    deeds = [Deed(What.TAKE, claim(one), is_known=False) for one in (name, "other")]
+
+    assert None not in statements.done(deeds, wire.run_all(statements.together(deeds)))
+
+
+def test_a_hundred_at_once_on_names_of_their_own_all_get_them(subject) -> None:
+    count = 100 if subject.flavour.name == "async" else 16
+    subject.know(*names(count))
+
+    def cycle(name: str) -> None:
+        for _ in range(5):
+            one = claim(name)
+            assert subject.call("take", one) is not None
+            assert subject.call("renew", [one]) == [True]
+            assert subject.call("give_back", one)
+
+    with ThreadPoolExecutor(count) as threads:
+        list(threads.map(cycle, names(count)))
+
+    assert subject.together + subject.asked.count("UPDATE") < 3 * 5 * count / 2
+
+
+def test_two_clients_never_hold_one_name_and_never_stand_in_each_others_way(
+    wire_to, server, statements
+) -> None:
+    subjects = [Subject(wire_to(server.url()), statements, batch="SET") for _ in range(2)]
+    subjects[0].know(*names(6))
+    deadlocks = "SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'"
+    before = server.run(deadlocks)
+    inside: Counter[str] = Counter()
+    last: dict[str, int] = {}
+    state = threading.Lock()
+
+    def work(number: int) -> int:
+        subject, dice, grants = subjects[number % 2], random.Random(number), 0  # noqa: S311
+        for _ in range(30):
+            one = claim(dice.choice(names(6)))
+            token = subject.call("take", one)
+            if token is None:
+                continue
+            with state:
+                inside[one.name] += 1
+                assert inside[one.name] == 1
+                assert token > last.get(one.name, 0)
+                last[one.name] = token
+                inside[one.name] -= 1
+            grants += 1
+            while not subject.call("give_back", one):
+                pass  # its row was locked by one of the others; the door would wait for it
+        return grants
+
+    with ThreadPoolExecutor(16) as threads:
+        assert sum(threads.map(work, range(16))) > 0
+
+    assert server.run(deadlocks) == before
+    for one in subjects:
+        one.close()
+
+
+# -- what goes wrong for one -----------------------------------------------------------
+
+
+def test_what_the_server_refuses_because_of_one_is_done_for_the_others(
+    subject, server, tables, standstill
+) -> None:
+    subject.know(*FIRST, *names(5))
+    with locked_out(server, tables):
+        busy(subject, server, tables)
+        guilty = subject.start("take", claim("name 0", ttl=float("inf")))
+        others = [subject.start("take", claim(one)) for one in names(5)[1:]]
+        eventually(lambda: subject.number_waiting == 5)
+
+    assert None not in [one.result(PATIENCE) for one in others]
+    with pytest.raises(LockError, match="inf"):
+        guilty.result(PATIENCE)
+
+
+def test_a_name_that_somebody_has_locked_holds_up_nobody_else(subject, server, tables) -> None:
+    """Nor do those who come for that very name, one after the other."""
+    subject.know("stuck", *names(10))
+    with server.connect("test", autocommit=False) as other, other.cursor() as cursor:
+        key = storage_key("test", "stuck")
+        cursor.execute(f"SELECT * FROM {tables.door} WHERE `key` = %s FOR UPDATE", (key,))
+        stuck = subject.start("take", claim("stuck"))
+        eventually(lambda: subject.asked)
+        assert [subject.call("take", claim("stuck")) for _ in range(6)] == [None] * 6
+        asked = [subject.start("take", claim(one)) for one in names(10)]
+        assert None not in [one.result(PATIENCE) for one in asked]
+        assert not stuck.done()
+        other.rollback()
+
+    assert stuck.result(PATIENCE) is not None
+
+
+def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
+    server, tables, statements, standstill
+) -> None:
+    """Not even the one that carries them; and who was in the queue is not carried."""
+
+    async def main() -> None:
+        clock = Clock()
+        address = address_of_url(server.url(), where="here", options={})
+        wire = AsyncMysqlWire(address, clock=clock)
+        together = AsyncTogether(wire, statements, clock=clock)
+
+        def start(name: str, within: float) -> asyncio.Task[Any]:
+            taking = together.take(claim(name), deadline=clock.now() + within)
+            return asyncio.ensure_future(taking)
+
+        for one in (*FIRST, *names(4)):
+            known = claim(one)
+            await together.take(known, deadline=clock.now() + PATIENCE, is_known=False)
+            await together.give_back(known, deadline=clock.now() + PATIENCE)
+        with locked_out(server, tables):
+            first = [start(one, PATIENCE) for one in FIRST]
+            await asyncio.sleep(0)
+            waiting = [start(one, PATIENCE) for one in names(4)[:3]]
+            carrier = start("name 3", 2 * PATIENCE)
+            gone = start("name 0", PATIENCE)
+            await until(lambda: len(together._queue) == 5)
+            gone.cancel()
+            first[0].cancel()
+            await until(lambda: together._tasks)
+            carrier.cancel()
+            await asyncio.wait([carrier, gone, first[0]])
+
+        assert None not in await asyncio.gather(*waiting)
+        assert carrier.cancelled()
+        # Whether it was done is not known to the one that was cancelled: it was.
+        assert await together.take(claim("name 3"), deadline=clock.now() + PATIENCE) is None
+        await asyncio.wait(first)
+        await together.close()
+        await wire.close()
+
+    asyncio.run(main())
+
+
+# -- a failure of all ------------------------------------------------------------------
+
+
+@pytest.fixture
+def proxied(wire_to, server, outliving) -> tuple[Proxy, Any]:
+    proxy = outliving.enter_context(Proxy(server.port))
+    return proxy, wire_to(f"mariadb://root@127.0.0.1:{proxy.port}/test")
+
+
+@pytest.mark.usefixtures("standstill")
+@pytest.mark.parametrize("lost", ["lose_reply_to", "cut_reply_to", "reset_on"])
+def test_a_batch_whose_answer_is_lost_leaves_all_of_them_in_doubt(
+    proxied, server, tables, statements, lost
+) -> None:
+    """Done for all of them or for none: it is one commit."""
+    proxy, wire = proxied
+    subject = Subject(wire, statements, batch="SET")
+    subject.know(*FIRST, *names(5))
+    getattr(proxy, lost)(BATCH.encode())
+    with locked_out(server, tables):
+        first = busy(subject, server, tables)
+        asked = [subject.start("take", claim(one), within=6.0) for one in names(5)]
+        eventually(lambda: subject.number_waiting == 5)
+
+    for one in asked:
+        with pytest.raises(OutcomeUnknown):
+            one.result(PATIENCE)
+    assert all(one.result(PATIENCE) is not None for one in first)
+    done = 0 if lost == "reset_on" else 5
+    eventually(lambda: taken(server, tables) == len(first) + done)
+    assert len({id(one.exception()) for one in asked}) == 5
+    subject.close()
+
+
+def test_a_session_that_is_ended_under_way_leaves_all_of_them_in_doubt(
+    subject, server, tables, standstill
+) -> None:
+    subject.know(*FIRST, *names(5))
+    with locked_out(server, tables):
+        first = busy(subject, server, tables)
+        asked = [subject.start("take", claim(one)) for one in names(5)]
+        eventually(lambda: subject.number_waiting == 5)
+        for one in standing(server, tables):
+            server.run("KILL %s", one)
+        eventually(lambda: subject.together)
+        eventually(lambda: [server.run("KILL %s", one) for one in standing(server, tables, BATCH)])
+        for one in [*first, *asked]:
+            with pytest.raises(OutcomeUnknown):
+                one.result(PATIENCE)
+
+    assert subject.call("take", claim("name 0")) is not None
+
+
+def test_a_server_that_cannot_be_reached_has_done_nothing_for_anybody(
+    subject, server, tables, standstill
+) -> None:
+    subject.know(*FIRST, *names(3))
+    with locked_out(server, tables):
+        busy(subject, server, tables)
+        asked = [subject.start("take", claim(one)) for one in names(3)]
+        eventually(lambda: subject.number_waiting == 3)
+        pool = subject.wire.inner._pool
+        real = pool._connect
+
+        def refused(*_: Any) -> Any:
+            raise BackendUnavailable("nothing listens there")
+
+        pool._connect = refused
+        for one in standing(server, tables):
+            server.run("KILL %s", one)
+        for one in asked:
+            with pytest.raises(BackendUnavailable, match="nothing listens"):
+                one.result(PATIENCE)
+        pool._connect = real
+
+    assert subject.call("take", claim("name 0")) is not None
