@@ -10,6 +10,7 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+import servers.mariadb as mariadb_servers
 import servers.postgresql as postgresql_servers
 import servers.redis as redis_servers
 import servers.zookeeper as zookeeper_servers
@@ -23,10 +24,18 @@ PLACES = 60
 """So many of each scene, spread evenly."""
 
 
+def mariadb_url() -> str:
+    """Return the URL of a database that is there."""
+    server = mariadb_servers.shared_server()
+    server.run("CREATE DATABASE IF NOT EXISTS test")
+    return server.url()
+
+
 STORES = {
     "memory": lambda folder: f"memory://{folder.name}",
     "sqlite": lambda folder: f"sqlite://{folder}/locks.db",
     "redis": lambda _: redis_servers.shared_server().url,
+    "mariadb": lambda _: mariadb_url(),
     "postgresql": lambda _: postgresql_servers.shared_server().url(),
     "zookeeper": lambda _: zookeeper_servers.shared_server().url,
 }

@@ -68,7 +68,7 @@ def test_the_time_is_read_after_the_lock_was_waited_for(flavour, wire, server, n
 
 
 def test_an_idle_name_is_one_row_and_can_be_swept(flavour, server, namespace) -> None:
-    """By the statement of the documentation, without a token going back."""
+    """Also by hand, without a token going back."""
     database = f"sweep_{flavour.name}"
     server.run(f"CREATE DATABASE {database}")
     locks = flavour.locks(server.url(database))

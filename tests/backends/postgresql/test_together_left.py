@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import json
 import os
-import threading
-from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,7 +18,6 @@ from going_together import (
     on_a_loop,
     until,
 )
-from interrupting import interrupt, places
 
 from holdfast import OutcomeUnknown
 from holdfast.backends.postgresql._sync.wire import PostgresqlWire
@@ -32,7 +26,6 @@ from holdfast.backends.postgresql.statements import Statements
 from holdfast.backends.sql._async import together as async_together
 from holdfast.backends.sql._async.together import AsyncTogether
 from holdfast.backends.sql._sync import together as sync_together
-from holdfast.backends.sql._sync.flight import Flight
 from holdfast.backends.sql._sync.together import Together
 from holdfast.backends.sql.deeds import Deed, What
 from holdfast.runtime.clock import Clock
@@ -127,89 +120,6 @@ def test_closing_ends_what_is_under_way_and_tells_those_who_wait(
         }
 
     on_a_loop(server, statements, main)
-
-
-class InstantWire:
-    """Answers at once that all was done."""
-
-    where = "postgresql://here"
-
-    def ask(self, request: Any, *, deadline: float) -> Any:
-        [rows] = self.ask_all([request], deadline=deadline)
-        return rows
-
-    def ask_all(self, requests: Any, *, deadline: float) -> list[Any]:
-        del deadline
-        [(statement, values)] = requests
-        if not statement.lstrip().startswith("WITH"):
-            return [[(7,)]]
-        return [[(bytes.fromhex(one["key"]), 7) for one in json.loads(values[0])]]
-
-
-def test_an_interrupt_at_any_place_of_the_one_who_carries_leaves_nobody_waiting(
-    tables, monkeypatch
-) -> None:
-    """The others are served, or told that it may have been done."""
-    monkeypatch.setattr(sync_together, "MOST", 1)
-    monkeypatch.setattr(sync_together, "LATE", PATIENCE)
-    clock = Clock()
-    statements = Statements(tables, namespace="test")
-    told: Counter[str] = Counter()
-    gc.collect()  # what other tests left would be finalized in the middle, and interrupted there
-    pool = ThreadPoolExecutor(2)
-
-    def scene(act: Callable[[Callable[[], object]], object]) -> None:
-        """Let one be under way, another wait for it, and a third one carry that."""
-        together = Together(InstantWire(), statements, clock=clock)  # type: ignore[arg-type]
-        under_way = together._let_go(Flight("first", since=clock.now(), where=""))
-        other = pool.submit(together.take, claim("other"), deadline=clock.now() + PATIENCE / 2)
-        eventually(lambda: together._queue)
-
-        def go_on() -> None:
-            eventually(lambda: len(together._queue) == 2 or has_ended.is_set())
-            under_way.is_over = True
-            together._call_next()
-
-        has_ended = threading.Event()
-        going_on = pool.submit(go_on)
-        try:
-            act(lambda: together.take(claim("carrier"), deadline=clock.now() + PATIENCE))
-        finally:
-            has_ended.set()
-        going_on.result(PATIENCE)
-        try:
-            told[str(other.result(PATIENCE / 4))] += 1
-        except OutcomeUnknown:
-            told["in doubt"] += 1
-        assert together.take(claim("last"), deadline=clock.now() + PATIENCE) == 7
-        assert not together._queue
-
-    number = 0
-
-    def count(action: Callable[[], object]) -> None:
-        nonlocal number
-        number = places(action)
-
-    scene(count)
-    for place in range(number + 1):
-        scene(lambda action, place=place: interrupt(action, at=place))
-
-    pool.shutdown()
-    assert set(told) == {"7", "in doubt"}
-
-
-def test_an_interrupt_at_any_place_of_one_who_is_alone_leaves_the_way_free(tables) -> None:
-    clock = Clock()
-    statements = Statements(tables, namespace="test")
-    together = Together(InstantWire(), statements, clock=clock)  # type: ignore[arg-type]
-
-    def take() -> None:
-        together.take(claim("door"), deadline=clock.now() + PATIENCE)
-
-    for place in range(places(take) + 1):
-        interrupt(take, at=place)
-        assert together._time_to_go() is not None
-        assert together.take(claim("door"), deadline=clock.now() + PATIENCE) == 7
 
 
 def test_a_forked_child_waits_for_nobody_of_its_parent(

@@ -12,7 +12,14 @@ from fault_scene import new_name
 from servers.pgbouncer import PgBouncer
 from servers.proxy import Message, Proxy
 
+from holdfast import LockError
+from holdfast.backends.postgresql.subscription import aio as subscription_of_tasks
+from holdfast.backends.postgresql.subscription import threads as subscription_of_threads
+from holdfast.backends.sql._async import inbox as async_inbox
+from holdfast.backends.sql._sync import inbox as sync_inbox
+
 LONG = 11.0
+ENDLESS = 600.0
 
 
 @pytest.fixture
@@ -69,3 +76,25 @@ def test_behind_a_pooler_it_is_said_once_that_nobody_is_woken(flavour, server, o
             assert waiter.result(20).token > lease.token
 
     assert caplog.text.count("notifications do not come through") == 1
+
+
+def test_closing_does_not_wait_for_a_proof_that_does_not_come(
+    flavour, server, outliving, monkeypatch
+):
+    """Behind a pooler none comes, and it would be waited for."""
+    for module in (subscription_of_tasks, subscription_of_threads):
+        monkeypatch.setattr(module, "PROVEN_WITHIN", ENDLESS)
+    for module in (async_inbox, sync_inbox):
+        monkeypatch.setattr(module, "OPENING", ENDLESS)
+    pooler = outliving.enter_context(PgBouncer(server))
+    name = new_name()
+    flavour.locks(pooler.url()).lock(name).acquire()
+    locks = flavour.locks(pooler.url())
+    waiter = flavour.start(locks.lock(name).acquire, timeout=ENDLESS)
+    inbox = getattr(locks, "_inner", locks)._client.backend._inbox
+    eventually(lambda: inbox._opening is not None, what="it has begun to listen")
+
+    flavour.start(locks.close if flavour.name == "sync" else locks.aclose).result(30)
+
+    with pytest.raises(LockError):
+        waiter.result(30)

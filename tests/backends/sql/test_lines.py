@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from holdfast.backends.sql.lines import (
@@ -124,3 +126,27 @@ def test_where_nothing_rings_only_the_head_of_a_line_looks_often(lines):
 
     assert pauses[0] == QUICK
     assert max(pauses) == pytest.approx(LESS_QUICK)
+
+
+def test_where_nothing_rings_one_look_is_for_all_who_are_not_at_the_head(lines):
+    """However many names there are, and whenever each of ours came."""
+    lines.rings = False
+    for number in range(5):
+        lines.stands(claim(number, f"name {number}"), 2, BEHIND, now=number * SLOW / 5)
+
+    looks, now = list[float](), lines.due_at()
+    while now < 10 * SLOW:
+        looks.append(now)
+        for glance in lines.take_due(now, most=9):
+            lines.learn(glance, BEHIND, now=now)
+        now = lines.due_at()
+
+    assert min(after - before for before, after in pairwise(looks)) >= SLOW * 0.999
+
+
+def test_where_nothing_rings_the_head_is_looked_for_without_the_others(lines):
+    lines.rings = False
+    lines.stands(claim(1, "a"), 1, FAR, now=0.0)
+    lines.stands(claim(2, "b"), 2, BEHIND, now=0.0)
+
+    assert lines.take_due(QUICK, most=9) == [Glance("a", "claim 1", 1)]

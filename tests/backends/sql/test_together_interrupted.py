@@ -1,0 +1,146 @@
+"""An interrupt strikes one of those who go together: the others are served, or told."""
+
+from __future__ import annotations
+
+import gc
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from eventually import eventually
+from going_together import PATIENCE, claim
+from interrupting import interrupt, places
+
+from holdfast import OutcomeUnknown
+from holdfast.backends.mysql import schema as mysql_schema
+from holdfast.backends.mysql import statements as mysql_statements
+from holdfast.backends.postgresql import schema as postgresql_schema
+from holdfast.backends.postgresql import statements as postgresql_statements
+from holdfast.backends.sql._sync import together as sync_together
+from holdfast.backends.sql._sync.flight import Flight
+from holdfast.backends.sql._sync.together import Together
+from holdfast.runtime.clock import Clock
+
+
+class InstantPostgresql:
+    """Answers at once that all was done."""
+
+    where = "postgresql://here"
+
+    def ask(self, request: Any, *, deadline: float) -> Any:
+        del request, deadline
+        return [(7,)]
+
+    def ask_all(self, requests: Any, *, deadline: float) -> Any:
+        del deadline
+        [(_, values)] = requests
+        return [[(bytes.fromhex(one["key"]), 7) for one in json.loads(values[0])]]
+
+
+class InstantMysql:
+    """The same, in the words of the other."""
+
+    where = "mysql://here"
+
+    def ask(self, request: Any, *, deadline: float) -> Any:
+        del request, deadline
+        return [(1, 7)]
+
+    def ask_all(self, requests: Any, *, deadline: float) -> Any:
+        del deadline
+        [given] = [values[0] for statement, values in requests if statement.startswith("SET")]
+        return [
+            *[()] * (len(requests) - 1),
+            [(bytes.fromhex(one["key"]), 7) for one in json.loads(given)],
+        ]
+
+
+STORES = {
+    "postgresql": (InstantPostgresql, postgresql_statements.Statements, postgresql_schema.Tables),
+    "mysql": (InstantMysql, mysql_statements.Statements, mysql_schema.Tables),
+}
+
+
+@pytest.fixture(params=STORES)
+def store(request) -> Any:
+    return STORES[request.param]
+
+
+@pytest.fixture
+def wire(store) -> Any:
+    return store[0]()
+
+
+@pytest.fixture
+def statements(store) -> Any:
+    return store[1](store[2](), namespace="test")
+
+
+def test_an_interrupt_at_any_place_of_the_one_who_carries_leaves_nobody_waiting(
+    statements, wire, monkeypatch
+) -> None:
+    """The others are served, or told that it may have been done."""
+    monkeypatch.setattr(sync_together, "MOST", 1)
+    monkeypatch.setattr(sync_together, "LATE", PATIENCE)
+    clock = Clock()
+    told: Counter[str] = Counter()
+    gc.collect()  # what other tests left would be finalized in the middle, and interrupted there
+    pool = ThreadPoolExecutor(2)
+
+    def scene(act: Callable[[Callable[[], object]], object]) -> None:
+        """Let one be under way, another wait for it, and a third one carry that."""
+        together = Together(wire, statements, clock=clock)
+        under_way = together._let_go(Flight("first", since=clock.now(), where=""))
+        other = pool.submit(together.take, claim("other"), deadline=clock.now() + PATIENCE / 2)
+        eventually(lambda: together._queue)
+
+        def go_on() -> None:
+            eventually(lambda: len(together._queue) == 2 or has_ended.is_set())
+            under_way.is_over = True
+            together._call_next()
+
+        has_ended = threading.Event()
+        going_on = pool.submit(go_on)
+        try:
+            act(lambda: together.take(claim("carrier"), deadline=clock.now() + PATIENCE))
+        finally:
+            has_ended.set()
+        going_on.result(PATIENCE)
+        try:
+            told[str(other.result(PATIENCE / 4))] += 1
+        except OutcomeUnknown:
+            told["in doubt"] += 1
+        assert together.take(claim("last"), deadline=clock.now() + PATIENCE) == 7
+        assert not together._queue
+
+    number = 0
+
+    def count(action: Callable[[], object]) -> None:
+        nonlocal number
+        number = places(action)
+
+    scene(count)
+    for place in range(number + 1):
+        scene(lambda action, place=place: interrupt(action, at=place))
+
+    pool.shutdown()
+    assert set(told) == {"7", "in doubt"}
+
+
+def test_an_interrupt_at_any_place_of_one_who_is_alone_leaves_the_way_free(
+    statements, wire
+) -> None:
+    clock = Clock()
+    together = Together(wire, statements, clock=clock)
+
+    def take() -> None:
+        together.take(claim("door"), deadline=clock.now() + PATIENCE)
+
+    for place in range(places(take) + 1):
+        interrupt(take, at=place)
+        assert together._time_to_go() is not None
+        assert together.take(claim("door"), deadline=clock.now() + PATIENCE) == 7
