@@ -49,6 +49,8 @@ class Store:
     moves: int = 0
     """So many admissions find that the line has moved."""
     retry_in: float | None = None
+    beats: int = 0
+    hung_up: int = 0
     revisions: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def line(self, name: str) -> list[Standing]:
@@ -80,6 +82,7 @@ class MemoryWire:
 
     async def beat(self, *, confirm: bool, deadline: float) -> Beat:
         del confirm, deadline
+        self._store.beats += 1
         now = self._clock.now()
         return Beat(now, now, is_confirmed=not self._store.is_deposed, proves_itself=True)
 
@@ -88,7 +91,7 @@ class MemoryWire:
         return [Own(key, one.claim.id) for key, one in self._store.standing.items()]
 
     def hang_up(self) -> None:
-        """Nothing is there to be cut."""
+        self._store.hung_up += 1
 
     async def close(self, *, goodbye: bool, deadline: float) -> None:
         del deadline

@@ -63,6 +63,24 @@ def test_heartbeats_that_no_quorum_confirms_prove_nothing() -> None:
     told_in_virtual_time(story)
 
 
+def test_a_heartbeat_that_no_quorum_confirms_is_asked_for_again_soon_and_elsewhere() -> None:
+    """Not when the next one would be due: by then the leases might be over."""
+
+    async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, _: list) -> None:
+        lease = await locks.lock("door").acquire()
+        await asyncio.sleep(2 * TTL)
+        assert backend.store.hung_up == 0
+        beats = backend.store.beats
+        backend.store.is_deposed = True
+
+        assert await lease.lost.wait(TTL)
+
+        assert 5 <= backend.store.beats - beats <= 20
+        assert backend.store.hung_up > 0
+
+    told_in_virtual_time(story)
+
+
 def test_a_session_in_jeopardy_that_recovers_keeps_its_leases() -> None:
     """A quorum confirms it again before the last proof is too old."""
 

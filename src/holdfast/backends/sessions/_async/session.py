@@ -170,6 +170,10 @@ class AsyncSession:
         except OutcomeUnknown:
             self._be_impatient(sent_at)
             raise
+        if confirm and not beat.is_confirmed:
+            # Answered by one that may be deposed: as good as no answer, and asked for again soon.
+            self._be_impatient(sent_at)
+            raise OutcomeUnknown(f"{self.wire.where}: no quorum confirmed the session")
         self._silent_since = None
         with self._state:
             self._proof.beaten(
