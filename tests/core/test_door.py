@@ -172,3 +172,23 @@ def test_a_grant_is_a_grant() -> None:
     assert isinstance(first, Grant)
     assert isinstance(second, Grant)
     assert (second.token or 0) > (first.token or 0)
+
+
+def test_a_clock_that_was_put_back_closes_no_name_that_was_given_back() -> None:
+    """Held since a time to come, it would stay closed until then."""
+    door = Door()
+    door.arrive(Claim("1", "door", "a", "", 1, 1, 5.0), now=4000.0)
+
+    assert door.release("1", now=400.0)
+
+    assert isinstance(door.arrive(Claim("2", "door", "a", "", 1, 1, 5.0), now=400.0), Grant)
+
+
+def test_the_least_time_of_a_hold_counts_anew_when_the_clock_was_put_back() -> None:
+    door = Door()
+    door.arrive(Claim("1", "door", "a", "", 1, 1, 5.0, min_hold=3.0), now=4000.0)
+    door.release("1", now=400.0)
+    after = Claim("2", "door", "a", "", 1, 1, 5.0)
+
+    assert isinstance(door.arrive(after, now=402.0), Held)
+    assert isinstance(door.arrive(after, now=403.0), Grant)

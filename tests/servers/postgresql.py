@@ -44,6 +44,7 @@ class PostgresqlServer(Server):
 
     kind = "postgresql"
     account = "postgres"
+    shuts_down_by = signal.SIGINT
 
     def __init__(self, *, settings: dict[str, str] | None = None, access: str = "") -> None:
         super().__init__()
@@ -97,11 +98,6 @@ class PostgresqlServer(Server):
             WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND ({which})
         """)
         return int(count)
-
-    def shut_down(self) -> None:
-        """End it in order, at once: its clients are told that it goes."""
-        self.process.send_signal(signal.SIGINT)
-        self.process.wait(self.patience)
 
 
 class Standby(PostgresqlServer):

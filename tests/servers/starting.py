@@ -68,6 +68,9 @@ class Server(Started):
     ends_by = signal.SIGKILL
     """What it is stopped by; others than this are for those that would leave something behind."""
 
+    shuts_down_by = signal.SIGTERM
+    """What lets it end in order, and at once."""
+
     def __init__(self, *, environment: dict[str, str] | None = None) -> None:
         self.directory = _directory(self.kind, self.account)
         self.environment = environment
@@ -168,6 +171,11 @@ class Server(Started):
     def resume(self) -> None:
         """Let it run again."""
         thaw_family(self.process)
+
+    def shut_down(self) -> None:
+        """End it in order: its clients are told that it goes."""
+        self.process.send_signal(self.shuts_down_by)
+        self.process.wait(self.patience)
 
     def kill(self) -> None:
         """End it as a crash would."""

@@ -122,7 +122,7 @@ class Door:
         place = self.find(claim_id)
         was_held = place is not None and place.standing <= ADMITTED and now < place.until
         if place is not None and was_held:
-            self._end(place, closed_until=place.since + place.claim.min_hold, now=now)
+            self._end(place, closed_until=_least_end(place, now=now), now=now)
             if tombstone:
                 self.withdraw(place.claim, now=now, tombstone=True)
         self.settle(now=now)
@@ -295,8 +295,7 @@ class Door:
     def _fail(self, place: Place, *, at: float, now: float) -> None:
         closed_until = at
         if place.standing is HOLDING:  # one that was only admitted harmed nothing
-            claim = place.claim
-            closed_until = max(at + claim.lock_delay, place.since + claim.min_hold)
+            closed_until = max(at + place.claim.lock_delay, _least_end(place, now=now))
         self._end(place, closed_until=closed_until, now=now)
 
     def _end(self, place: Place, *, closed_until: float, now: float) -> None:
@@ -359,6 +358,12 @@ class Door:
             age=max(0.0, now - place.since),
             remaining=max(0.0, place.until - now),
         )
+
+
+def _least_end(place: Place, *, now: float) -> float:
+    """Return until when the name stays closed even if the hold is over."""
+    # Held since a time to come: the store's clock was put back, and min_hold counts from here.
+    return min(place.since, now) + place.claim.min_hold
 
 
 def another_capacity(claim: Claim, *, in_use: int) -> ConfigurationError:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from servers.redis import RedisServer
-from servers.redis_shifted_clock import ShiftedServer
+from servers.shifted_clock import ShiftedRedis
 
 from holdfast.backends.redis.findings import Facts, findings
 
@@ -161,7 +161,7 @@ def test_a_replica_given_as_the_server(finding, server, replica):
 
 @pytest.mark.parametrize(("shift", "words"), [(60.0, "60 s ahead"), (-60.0, "60 s behind")])
 def test_a_clock_that_differs_from_ours(flavour, shift, words):
-    with ShiftedServer() as server:
+    with ShiftedRedis() as server:
         server.shift_clock(shift)
         found = flavour.locks(server.url).diagnose()
 

@@ -1,4 +1,4 @@
-"""A Redis server whose clock a test can set."""
+"""Servers whose clock a test can set."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from servers.mariadb import MariadbServer
+from servers.postgresql import PostgresqlServer
 from servers.redis import RedisServer
+from servers.starting import Server
 
-SOURCE = Path(__file__).with_name("redis_shifted_clock.c")
+SOURCE = Path(__file__).with_suffix(".c")
 
 
-class ShiftedServer(RedisServer):
+class ShiftedClock(Server):
     """Its clock is ours plus a shift."""
 
-    def __init__(self, *options: str) -> None:
-        super().__init__(*options)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self._shift = self.directory / "shift"
         self.shift_clock(0.0)
         self.environment = {
@@ -35,12 +39,25 @@ class ShiftedServer(RedisServer):
             file.write(struct.pack("=q", round(seconds * 1_000_000)))
 
 
+class ShiftedRedis(ShiftedClock, RedisServer):
+    """A Redis server, and its clock."""
+
+
+class ShiftedPostgresql(ShiftedClock, PostgresqlServer):
+    """A PostgreSQL server, and its clock."""
+
+
+class ShiftedMariadb(ShiftedClock, MariadbServer):
+    """A MariaDB server, and its clock."""
+
+
 @cache
 def library() -> Path:
     """Return the compiled shim, made once in a run."""
     directory = Path(tempfile.mkdtemp(prefix="holdfast-clock-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    directory.chmod(0o755)  # read by servers that are not root
     target = directory / "clock_shift.so"
     command = ["gcc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", str(target), str(SOURCE)]
-    subprocess.run(command, check=True)
+    subprocess.run([*command, "-ldl"], check=True)
     return target

@@ -1,0 +1,24 @@
+"""The server's clock jumps, both ways, while locks are held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from clock_jumps import SqlClockJumps
+from servers.shifted_clock import ShiftedPostgresql
+
+
+@pytest.fixture(scope="module")
+def module_server() -> Iterator[ShiftedPostgresql]:
+    with ShiftedPostgresql() as one:
+        yield one
+
+
+@pytest.fixture
+def server_time(server):
+    return lambda: server.run("SELECT extract(epoch FROM clock_timestamp())::float8")[0][0]
+
+
+class TestClockJumps(SqlClockJumps):
+    """What they do to every store whose server has a clock."""

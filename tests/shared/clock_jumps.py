@@ -1,0 +1,100 @@
+"""What a jump of the server's clock does wherever that clock decides what has ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from eventually import eventually
+from guarded import Guarded
+
+from holdfast import StaleToken
+
+HOUR = 3600.0
+
+TTL = 6.0
+"""Longer than a busy machine stands still; renewed at a third of it."""
+
+
+class ClockJumps:
+    """`server` is one whose clock can be set, at `url`; `server_time` asks it what it thinks."""
+
+    @pytest.fixture(autouse=True)
+    def _in_step(self, server):
+        """Others have set it before: the server may be shared."""
+        server.shift_clock(0.0)
+
+    def test_the_shim_moves_the_clock(self, server, server_time):
+        before = server_time()
+        server.shift_clock(HOUR)
+        after = server_time()
+
+        assert HOUR <= after - before < HOUR + 60
+
+    @pytest.mark.parametrize("jump", [HOUR, 3 * 24 * HOUR], ids=["an hour", "three days"])
+    def test_a_clock_put_forward_ends_leases_and_they_are_told(
+        self, flavour, server, url, name, jump
+    ):
+        """To the server the ttl is over: the next one comes in. Its token is larger."""
+        locks, guarded = flavour.locks(url, ttl=TTL), Guarded()
+        lock = locks.lock(name)
+        lease = lock.acquire()
+        guarded.write(name, lease.token)
+
+        server.shift_clock(jump)
+        successor = flavour.locks(url).lock(name).acquire(timeout=0)
+        guarded.write(name, successor.token)
+
+        assert lease.lost.wait(TTL)
+        assert lease.lost.reason == "taken"
+        with pytest.raises(StaleToken):
+            guarded.write(name, lease.token)
+        successor.check()
+
+    def test_tokens_grow_when_the_clock_is_put_right_again(self, flavour, server, url, name):
+        """A day ahead and back: no token of that day is given twice."""
+        lock = flavour.locks(url).lock(name)
+        tokens = []
+        for shift in (0.0, 24 * HOUR, 0.0, -HOUR, 0.0):
+            server.shift_clock(shift)
+            for _ in range(3):
+                lease = lock.acquire(timeout=5)
+                tokens.append(lease.token)
+                lease.release()
+
+        assert tokens == sorted(set(tokens))
+
+    def test_a_clock_put_back_costs_a_holder_nothing(self, flavour, server, url, name, diary):
+        """It is renewed and released as before, and whoever comes next is let in at once."""
+        locks = flavour.locks(url, ttl=TTL, on_event=diary)
+        lock = locks.lock(name)
+        lease = lock.acquire()
+        other: Any = flavour.locks(url).lock(name)
+
+        server.shift_clock(-HOUR)
+        before = diary.count("Renewed")
+        eventually(lambda: diary.count("Renewed") >= before + 2)
+
+        lease.check()
+        assert other.try_acquire() is None
+        lease.release()
+        assert diary.count("Lost") == 0
+        assert other.acquire(timeout=0).token > lease.token
+
+
+class SqlClockJumps(ClockJumps):
+    """Of the SQL stores also what their pages say that they do not promise."""
+
+    def test_a_clock_put_back_keeps_a_dead_holders_lock_until_somebody_breaks_it(
+        self, flavour, server, url, name, puppet
+    ):
+        holder = puppet(flavour.name, url, ttl=60)
+        token = holder.ask("acquire", name)
+        holder.kill()
+
+        server.shift_clock(-HOUR)
+
+        locks = flavour.locks(url)
+        assert locks.inspect(name).holders[0].remaining > HOUR - 60
+        assert [one.token for one in locks.break_(name)] == [token]
+        assert locks.lock(name).acquire(timeout=0).token > token
