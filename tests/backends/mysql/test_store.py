@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import threading
-import time
-from typing import Any
+from collections.abc import Callable, Iterator
 
+import pytest
+from backends.mysql.waits import who_wait
+from both_flavours import number_waiting
 from eventually import eventually
+from odd_names import are_distinct
 
 from holdfast.backends.mysql.dialect import MysqlDialect
 from holdfast.backends.mysql.schema import Tables
 from holdfast.backends.mysql.statements import NOW
 from holdfast.core.naming import storage_key
 
-ALIKE = ("job", "JOB", "jób", "job ", "job\0", "job'", 'job"', "job\\", "job%s", "j;ob", "🔒" * 128)
 
-
+@pytest.mark.parametrize("collation", ["swedish_ci", "general_ci", "unicode_ci", "bin"])
 def test_names_that_a_collation_takes_for_the_same_are_distinct_locks(
-    flavour, server, namespace
+    flavour, server, namespace, collation
 ) -> None:
-    server.run("CREATE DATABASE IF NOT EXISTS swedish COLLATE utf8mb4_swedish_ci")
-    locks = flavour.locks(server.url("swedish"), namespace=namespace)
+    database = f"collated_{collation}"
+    server.run(f"CREATE DATABASE IF NOT EXISTS {database} COLLATE utf8mb4_{collation}")
+    locks = flavour.locks(server.url(database), namespace=namespace)
 
-    leases = [locks.lock(name).acquire(timeout=5) for name in ALIKE]
-
-    assert [one.name for one in locks.survey()] == sorted(ALIKE, key=str.encode)
-    for one in leases:
-        one.release()
+    assert are_distinct(locks)
 
 
 def test_any_text_may_be_an_owner(flavour, server, namespace) -> None:
@@ -36,15 +35,6 @@ def test_any_text_may_be_an_owner(flavour, server, namespace) -> None:
 
     assert one.token == other.token
     assert len(locks.break_("door", owner=owner)) == 2
-
-
-def number_of_waits(server) -> int:
-    """Return how many wait for a lock of a row."""
-    # What this table tells is kept by the server, and made anew only for who has not asked for a
-    # tenth of a second: whoever asks more often is told the same for ever.
-    time.sleep(0.15)
-    [[count]] = server.run("SELECT count(*) FROM information_schema.INNODB_LOCK_WAITS")
-    return count
 
 
 def test_the_time_is_read_after_the_lock_was_waited_for(flavour, wire, server, namespace) -> None:
@@ -58,7 +48,7 @@ def test_the_time_is_read_after_the_lock_was_waited_for(flavour, wire, server, n
     with server.connect("test", autocommit=False) as other, other.cursor() as cursor:
         cursor.execute("SELECT * FROM holdfast_door WHERE `key` = %s FOR UPDATE", (key,))
         waiting = flavour.start(wire.transact, steps)
-        eventually(lambda: number_of_waits(server) > 0, what="it waits for the row")
+        eventually(lambda: who_wait(server), what="it waits for the row")
         cursor.execute("SET time_zone = '+00:00'")
         cursor.execute(f"SELECT SLEEP(0.2), {NOW}")
         [(_, earliest)] = cursor.fetchall()
@@ -84,41 +74,40 @@ def test_an_idle_name_is_one_row_and_can_be_swept(flavour, server, namespace) ->
     assert locks.lock("door").acquire(timeout=5).token > first.token
 
 
-def test_beyond_the_head_a_client_asks_about_once_a_second(flavour, server, namespace) -> None:
+@pytest.fixture
+def asked(server) -> Iterator[Callable[[], int]]:
+    """Say how many statements a user of the name `waiter` has sent so far."""
+    server.run("CREATE USER IF NOT EXISTS waiter@'127.0.0.1'")
+    server.run("GRANT ALL ON test.* TO waiter@'127.0.0.1'")
+    server.run("TRUNCATE mysql.general_log")
+    server.run("SET GLOBAL log_output = 'TABLE', GLOBAL general_log = ON")
+    count = """
+        SELECT COUNT(*) FROM mysql.general_log
+        WHERE user_host LIKE 'waiter%' AND command_type = 'Query'
+    """
+    yield lambda: server.run(count)[0][0]
+    server.run("SET GLOBAL general_log = OFF")
+
+
+def test_beyond_the_head_a_client_asks_about_once_a_second(
+    flavour, server, namespace, asked
+) -> None:
     """However many of its claims wait."""
-    url = server.url()
-    holder = flavour.locks(url, namespace=namespace)
+    holder, heads = (flavour.locks(server.url(), namespace=namespace) for _ in range(2))
+    others = flavour.locks(server.url(user="waiter"), namespace=namespace)
     leases = [holder.lock(f"door{i}").acquire(timeout=5) for i in range(3)]
-    heads = flavour.locks(url, namespace=namespace)
     first = [flavour.start(heads.lock(f"door{i}").acquire, timeout=50) for i in range(3)]
     eventually(lambda: all(len(holder.inspect(f"door{i}").line) == 1 for i in range(3)))
-    others = flavour.locks(url, namespace=namespace)
     rest = [flavour.start(others.lock(f"door{i % 3}").acquire, timeout=50) for i in range(9)]
-    eventually(lambda: all(len(holder.inspect(f"door{i}").line) == 4 for i in range(3)))
-    pool = getattr(others, "_inner", others)._client.backend._wire._pool
-    eventually(lambda: len(pool._idle) == pool.size, what="all have been told to wait")
-    asked = Counting(pool)
-    began = flavour.clock.now()
+    eventually(lambda: number_waiting(others) == 9, what="all have been told to wait")
+    before, began = asked(), flavour.clock.now()
 
     threading.Event().wait(5.0)
 
     # A slow machine makes them fewer.
-    assert 1 <= asked.count <= (flavour.clock.now() - began) + 2
+    assert 1 <= asked() - before <= (flavour.clock.now() - began) + 2
     for lease in leases:
         lease.release()
     for one in (*first, *rest):
         flavour.start(lambda one=one: one.result(50).release())
     eventually(lambda: all(one.done() for one in rest), within=50, what="all had their turn")
-
-
-class Counting:
-    """Counts how often a connection is taken out of a pool."""
-
-    def __init__(self, pool: Any) -> None:
-        self.count = 0
-        self._put_back = pool.put_back
-        pool.put_back = self
-
-    def __call__(self, link: Any) -> None:
-        self.count += 1
-        self._put_back(link)

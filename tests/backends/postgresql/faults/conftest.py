@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
-from both_flavours import Flavour
-from fault_scene import WatchedName
+from psycopg.pq import TransactionStatus
 from servers.postgresql import PostgresqlServer
 from servers.proxy import Proxy
-
-from holdfast.backends.postgresql.exchange import name_of
-from holdfast.backends.postgresql.schema import Tables
-from holdfast.backends.postgresql.statements import Statements
+from sql_door import Door, Stranger
 
 OURS = "application_name = 'holdfast'"
 """Which sessions of the server are those of clients."""
@@ -28,36 +21,30 @@ def is_listening(server: PostgresqlServer) -> bool:
     return bool(server.run(f"SELECT 1 FROM pg_stat_activity WHERE {LISTENING}"))
 
 
-@dataclass(frozen=True)
-class Where:
-    """A store that has a URL and nothing else."""
+class LockedRows:
+    """See `Stranger`."""
 
-    url: str
+    def __init__(self, server: PostgresqlServer) -> None:
+        self._server = server
+        self._connection = server.connect()
 
+    def lock(self, name: str) -> None:
+        if self._connection.info.transaction_status == TransactionStatus.IDLE:
+            self._connection.execute("BEGIN")
+            # Whoever waits for it is the one who finds that they wait for each other.
+            self._connection.execute("SET LOCAL deadlock_timeout = '60s'")
+        row = "SELECT FROM holdfast_door WHERE key = %s FOR UPDATE"
+        self._connection.execute(row, (f"holdfast\0{name}".encode(),))
 
-class Door(WatchedName):
-    """The name, and clients that want it."""
+    def is_waited_for(self) -> bool:
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+        return self._server.run(waits, self._connection.info.backend_pid)[0][0] > 0
 
-    def __init__(self, flavour: Flavour, url: str, name: str) -> None:
-        super().__init__(flavour, Where(url), name)
-        self.url = url
+    def end_who_waits(self) -> None:
+        assert self._server.terminate(f"{OURS} AND wait_event_type = 'Lock'") > 0
 
-    def locks(self, **options: Any) -> Any:
-        """Return a client."""
-        return self._flavour.locks(self.url, **options)
-
-    def wait_behind(self) -> Future[Any]:
-        """Let another client wait for it."""
-        return self._flavour.start(self.elsewhere().acquire, timeout=30)
-
-
-@dataclass(frozen=True)
-class Said:
-    """By which bytes a request is known on its way, be it prepared or not."""
-
-    take: bytes
-    take_new: bytes
-    release: bytes
+    def let_go(self) -> None:
+        self._connection.close()
 
 
 @pytest.fixture(scope="module")
@@ -103,14 +90,22 @@ def door(flavour, url, name) -> Door:
     return found
 
 
-@pytest.fixture(scope="session")
-def said() -> Said:
-    found = Statements(Tables(), namespace="holdfast")
-    return Said(*(name_of(one) for one in (found._take, found._take_new, found._release)))
+@pytest.fixture
+def stranger(server) -> Iterator[Stranger]:
+    one = LockedRows(server)
+    yield one
+    one.let_go()
 
 
 @pytest.fixture
-def blocked(server) -> Callable[[Any], bool]:
-    """Say whether somebody waits for what another session has locked."""
-    waits = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
-    return lambda other: server.run(waits, other.info.backend_pid)[0][0] > 0
+def end_sessions(server) -> Callable[[], None]:
+    def end() -> None:
+        server.terminate(OURS)
+
+    return end
+
+
+@pytest.fixture
+def buried(server) -> Callable[[str], bool]:
+    row = "SELECT 1 FROM holdfast_door WHERE key = %s AND id <> '' AND standing = 4"
+    return lambda name: bool(server.run(row, f"holdfast\0{name}".encode()))

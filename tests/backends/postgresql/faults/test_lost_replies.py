@@ -3,106 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from eventually import eventually
+from lost_replies import LostReplies, Said
 
-from holdfast import BackendUnavailable, OutcomeUnknown
-
-TTL = 60.0
-"""Longer than any test: what is gone was not ended by its time."""
-
-
-@pytest.fixture
-def locks(flavour, door, proxied, diary):
-    found = flavour.locks(proxied, ttl=TTL, on_event=diary)
-    found.lock(f"{door.name} warm").acquire().release()
-    flavour.give_up_after(0.5)
-    return found
+from holdfast.backends.postgresql.exchange import name_of
+from holdfast.backends.postgresql.schema import Tables
+from holdfast.backends.postgresql.statements import Statements
 
 
-def test_a_reply_lost_on_acquire_costs_a_moment(locks, proxy, door, said):
-    """The repeat is answered with the same grant: one hold, one token."""
-    lost = proxy.lose_reply_to(said.take_new)
-
-    lease = locks.lock(door.name).acquire(timeout=10)
-
-    assert lost.is_set()
-    assert door.line() == ([lease.token], 0)
-    assert locks.inspect(door.name).last_token == lease.token
-    lease.release()
-    assert door.line() == ([], 0)
+@pytest.fixture(scope="session")
+def said() -> Said:
+    """Be it prepared or not."""
+    found = Statements(Tables(), namespace="holdfast")
+    return Said(*(name_of(one) for one in (found._take, found._take_new, found._release)))
 
 
-@pytest.mark.parametrize("after", [0, 1, 20], ids="{} bytes".format)
-def test_a_connection_cut_before_the_answer_costs_a_moment(locks, proxy, door, said, after):
-    """It ran, and nobody heard: half a token is none."""
-    cut = proxy.cut_reply_to(said.take_new, after=after)
-
-    lease = locks.lock(door.name).acquire(timeout=10)
-
-    assert cut.is_set()
-    assert door.line() == ([lease.token], 0)
-
-
-def test_when_no_acquire_is_answered_nothing_is_left_behind(locks, proxy, door, said):
-    """The server granted it; the caller is told that it was not acquired, and it was undone."""
-    proxy.lose_reply_to(lambda one: said.take in one.data or said.take_new in one.data, times=9)
-
-    with pytest.raises(BackendUnavailable, match="withdrawn"):
-        locks.lock(door.name).acquire(timeout=0.4)
-
-    assert door.line() == ([], 0)
-
-
-def test_a_reply_lost_on_release_is_said_and_can_be_repeated(locks, proxy, door, said):
-    """Sent while trusted, so it is clean, whatever the repeat finds."""
-    lease = locks.lock(door.name).acquire()
-    proxy.lose_reply_to(said.release)
-
-    with pytest.raises(OutcomeUnknown):
-        lease.release()
-    door.until([], 0)
-    lease.release()
-
-    assert lease.lost.reason is None
-
-
-def test_a_lost_request_to_release_goes_on_in_the_background(locks, proxy, door, said):
-    """Nothing reached the server; the name is free long before the ttl, without the caller."""
-    lease = locks.lock(door.name).acquire()
-    proxy.hold_requests(said.release)
-
-    with pytest.raises(OutcomeUnknown):
-        lease.release()
-
-    assert door.elsewhere().acquire(timeout=20).token > lease.token
-
-
-def test_an_acquire_that_comes_after_its_withdrawal_is_refused(locks, proxy, door, said, server):
-    """Law 6: the request was held on its way; nothing is left behind when it comes."""
-    held = proxy.hold_requests(lambda one: said.take_new in one.data)
-    with pytest.raises((BackendUnavailable, OutcomeUnknown)):
-        locks.lock(door.name).acquire(timeout=0.2)
-    assert held.is_set()
-    # At a door where nobody is, the tombstone stands in the name's own row.
-    eventually(lambda: server.run("SELECT 1 FROM holdfast_door WHERE id <> '' AND standing = 4"))
-
-    before = proxy.connections
-    proxy.let_through()
-
-    eventually(lambda: proxy.connections < before, what="it was delivered, and its client is gone")
-    assert door.line() == ([], 0)
-    assert door.elsewhere().acquire(timeout=20).token > 0
-
-
-def test_renewals_that_are_never_answered_extend_nothing(flavour, proxy, proxied, door, diary):
-    """The server may have renewed each of them; the holder cannot know, and stops in time."""
-    locks = flavour.locks(proxied, ttl=1.5, on_event=diary)
-    lease = locks.lock(door.name).acquire()
-    flavour.give_up_after(0.2)
-    proxy.lose_reply_to(lambda _: True, times=999)
-
-    assert lease.lost.wait(10)
-
-    assert lease.lost.reason == "expired"
-    following = door.elsewhere().acquire(timeout=20)
-    assert following.token > lease.token
+class TestLostReplies(LostReplies):
+    """What they do to a SQL store."""

@@ -1,0 +1,115 @@
+"""A real server that may break, a proxy before it, and a stranger who locks our rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pymysql
+import pytest
+from backends.mysql.waits import who_wait
+from servers.mariadb import MariadbServer
+from servers.proxy import Proxy
+from sql_door import Door, Stranger
+
+ALL_OTHERS = """
+SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'root' AND ID <> CONNECTION_ID()
+"""
+
+
+def end(server: MariadbServer, *numbers: int) -> None:
+    """End sessions, unless they have gone by themselves."""
+    with server.connect() as connection, connection.cursor() as cursor:
+        for number in numbers:
+            with suppress(pymysql.OperationalError):
+                cursor.execute("KILL %s", (number,))
+
+
+class LockedRows:
+    """See `Stranger`."""
+
+    def __init__(self, server: MariadbServer) -> None:
+        self._server = server
+        self._connection = server.connect("test", autocommit=False)
+
+    def lock(self, name: str) -> None:
+        with self._connection.cursor() as cursor:
+            # Of two who wait for each other, the server sends away who has written less.
+            cursor.execute("CREATE TEMPORARY TABLE IF NOT EXISTS heavy (n int) ENGINE=InnoDB")
+            cursor.executemany("INSERT INTO heavy VALUES (%s)", [(n,) for n in range(50)])
+            row = "SELECT 1 FROM holdfast_door WHERE `key` = %s FOR UPDATE"
+            cursor.execute(row, (f"holdfast\0{name}".encode(),))
+
+    def is_waited_for(self) -> bool:
+        return bool(who_wait(self._server))
+
+    def end_who_waits(self) -> None:
+        numbers = who_wait(self._server)
+        assert numbers
+        end(self._server, *numbers)
+
+    def let_go(self) -> None:
+        if self._connection.open:
+            self._connection.close()
+
+
+@pytest.fixture(scope="module")
+def module_server() -> Iterator[MariadbServer]:
+    with MariadbServer() as one:
+        one.run("CREATE DATABASE test")
+        yield one
+
+
+@pytest.fixture
+def server(module_server, outliving) -> Iterator[MariadbServer]:
+    """A server that serves when the test begins, and again when its clients close."""
+    if not module_server.is_running:
+        module_server.start()
+    yield module_server
+    if not module_server.is_running:
+        module_server.start()
+    module_server.resume()
+
+
+@pytest.fixture
+def url(server) -> str:
+    return server.url()
+
+
+@pytest.fixture
+def proxy(server, outliving) -> Iterator[Proxy]:
+    one = outliving.enter_context(Proxy(server.port, scheme="mariadb"))
+    yield one
+    one.accept()
+    one.let_through()
+
+
+@pytest.fixture
+def proxied(proxy) -> str:
+    return f"mariadb://root@{proxy.address}/test"
+
+
+@pytest.fixture
+def door(flavour, url, name) -> Door:
+    """The name, seen over a way that is not broken; the tables are there then."""
+    found = Door(flavour, url, name)
+    found.line()
+    return found
+
+
+@pytest.fixture
+def stranger(server) -> Iterator[Stranger]:
+    one = LockedRows(server)
+    yield one
+    one.let_go()
+
+
+@pytest.fixture
+def end_sessions(server) -> Callable[[], None]:
+    return lambda: end(server, *(number for (number,) in server.run(ALL_OTHERS)))
+
+
+@pytest.fixture
+def buried(server) -> Callable[[str], bool]:
+    row = "SELECT 1 FROM holdfast_door WHERE `key` = %s AND id <> '' AND standing = 4"
+    return lambda name: bool(server.run(row, f"holdfast\0{name}".encode(), database="test"))

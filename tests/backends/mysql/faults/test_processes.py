@@ -1,0 +1,13 @@
+"""Clients that are killed, frozen or forked, or whose clock is wrong."""
+
+from __future__ import annotations
+
+from client_faults import ClientFaults
+
+from holdfast.backends.sql._async.polling import LOOK
+
+
+class TestClientFaults(ClientFaults):
+    """What they do to every store whose server's clock ends leases."""
+
+    slack = ClientFaults.slack + LOOK

@@ -1,0 +1,72 @@
+"""The server ends our sessions, as an operator or a failover does: while one holds, waits, asks."""
+
+from __future__ import annotations
+
+import pytest
+from eventually import eventually
+
+from holdfast import BackendUnavailable, OutcomeUnknown
+
+TTL = 60.0
+"""Longer than any test: what is gone was not ended by its time."""
+
+
+class EndedSessions:
+    """What it does to a SQL store; `end_sessions` ends all of its clients' at once."""
+
+    def test_a_holder_goes_on_over_a_new_connection(self, end_sessions, door, diary):
+        lock = door.elsewhere(ttl=6, on_event=diary)
+        lease = lock.acquire()
+
+        end_sessions()
+        before = diary.count("Renewed")
+        eventually(lambda: diary.count("Renewed") >= before + 2)
+
+        lease.check()
+        lease.release()
+        assert diary.count("Lost") == 0
+
+    def test_who_waits_keeps_its_place(self, end_sessions, door):
+        """All sessions end again and again, and the release comes in the same moment."""
+        lease = door.elsewhere().acquire()
+        waiter = door.wait_behind()
+        door.until([lease.token], 1)
+
+        for _ in range(3):
+            end_sessions()
+        try:
+            lease.release()
+        except OutcomeUnknown:
+            lease.release()  # the first went to a session that was just ending
+
+        assert waiter.result(20).token > lease.token
+
+    def test_a_release_that_is_ended_can_be_repeated(self, flavour, door, stranger):
+        """It stood before a row that somebody has locked; nobody can say what became of it."""
+        lock = door.elsewhere(ttl=TTL)
+        lease = lock.acquire()
+        stranger.lock(door.name)
+        released = flavour.start(lease.release)
+        eventually(stranger.is_waited_for)
+        stranger.end_who_waits()
+
+        with pytest.raises((OutcomeUnknown, BackendUnavailable)):
+            released.result(20)
+        stranger.let_go()
+        lease.release()
+
+        assert lease.lost.reason is None
+        door.until([], 0)
+
+    def test_an_acquire_that_is_ended_is_asked_again(self, flavour, door, stranger):
+        """The repeat is of the same claim: one hold, one token."""
+        door.elsewhere().acquire().release()
+        lock = door.elsewhere(ttl=TTL)
+        stranger.lock(door.name)
+        asked = flavour.start(lock.acquire, timeout=30)
+        eventually(stranger.is_waited_for)
+        stranger.end_who_waits()
+        stranger.let_go()
+        lease = asked.result(20)
+
+        assert door.line() == ([lease.token], 0)

@@ -1,0 +1,145 @@
+"""Statements that the server has done, and whose answers never came; or that came too late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from eventually import eventually
+from servers.proxy import Message, Which
+
+from holdfast import BackendUnavailable, OutcomeUnknown
+
+TTL = 60.0
+"""Longer than any test: what is gone was not ended by its time."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """By which requests is known what is asked: who takes a name, knows it or not; who lets go."""
+
+    take: Which
+    take_new: Which
+    release: Which
+
+    def takes(self, request: Message) -> bool:
+        """Whether it may grant."""
+        return any(
+            one(request) if callable(one) else one in request.data
+            for one in (self.take, self.take_new)
+        )
+
+
+class LostReplies:
+    """What they do to a SQL store; `proxied` is the way over `proxy`, and `door` another one.
+
+    `buried` says whether a tombstone is all that stands at the door.
+    """
+
+    @pytest.fixture
+    def locks(self, flavour, door, proxied, diary):
+        found = flavour.locks(proxied, ttl=TTL, on_event=diary)
+        found.lock(f"{door.name} warm").acquire().release()
+        flavour.give_up_after(0.5)
+        return found
+
+    @pytest.fixture(params=["new", "known"])
+    def taking(self, request, locks, door, said) -> Which:
+        """By what the name is taken, be it known or not."""
+        if request.param == "new":
+            return said.take_new
+        locks.lock(door.name).acquire().release()
+        return said.take
+
+    def test_a_reply_lost_on_acquire_costs_a_moment(self, locks, proxy, door, said):
+        """The repeat is answered with the same grant: one hold, one token."""
+        lost = proxy.lose_reply_to(said.take_new)
+
+        lease = locks.lock(door.name).acquire(timeout=10)
+
+        assert lost.is_set()
+        assert door.line() == ([lease.token], 0)
+        assert locks.inspect(door.name).last_token == lease.token
+        lease.release()
+        assert door.line() == ([], 0)
+
+    @pytest.mark.parametrize("after", [0, 1, 20], ids="{} bytes".format)
+    def test_a_connection_cut_before_the_answer_costs_a_moment(
+        self, locks, proxy, door, taking, after
+    ):
+        """It ran, and nobody heard: half a token is none."""
+        cut = proxy.cut_reply_to(taking, after=after)
+
+        lease = locks.lock(door.name).acquire(timeout=10)
+
+        assert cut.is_set()
+        assert door.line() == ([lease.token], 0)
+
+    def test_when_no_acquire_is_answered_nothing_is_left_behind(self, locks, proxy, door, said):
+        """The server granted it; the caller is told that it was not acquired, and it was undone."""
+        proxy.lose_reply_to(said.takes, times=9)
+
+        with pytest.raises(BackendUnavailable, match="withdrawn"):
+            locks.lock(door.name).acquire(timeout=0.4)
+
+        assert door.line() == ([], 0)
+
+    def test_a_reply_lost_on_release_is_said_and_can_be_repeated(
+        self, flavour, locks, proxy, door, said
+    ):
+        """Sent while trusted, so it is clean, whatever the repeat finds."""
+        lease = locks.lock(door.name).acquire()
+        proxy.lose_reply_to(said.release)
+
+        with pytest.raises(OutcomeUnknown):
+            lease.release()
+        door.until([], 0)
+        flavour.give_up_after(20)
+        lease.release()
+
+        assert lease.lost.reason is None
+
+    def test_a_lost_request_to_release_goes_on_in_the_background(self, locks, proxy, door, said):
+        """Nothing reached the server; the name is free long before the ttl, without the caller."""
+        lease = locks.lock(door.name).acquire()
+        proxy.hold_requests(said.release)
+
+        with pytest.raises(OutcomeUnknown):
+            lease.release()
+
+        assert door.elsewhere().acquire(timeout=20).token > lease.token
+
+    def test_an_acquire_that_comes_after_its_withdrawal_is_refused(
+        self, locks, proxy, door, taking, buried
+    ):
+        """Law 6: the request was held on its way; nothing is left behind when it comes."""
+        held = proxy.hold_requests(taking)
+        with pytest.raises((BackendUnavailable, OutcomeUnknown)):
+            locks.lock(door.name).acquire(timeout=0.2)
+        assert held.is_set()
+        # At a door where nobody is, the tombstone stands in the name's own row.
+        eventually(lambda: buried(door.name), what="the withdrawal came through")
+
+        before = proxy.connections
+        proxy.let_through()
+
+        eventually(
+            lambda: proxy.connections < before, what="it was delivered, and its client is gone"
+        )
+        assert door.line() == ([], 0)
+        assert door.elsewhere().acquire(timeout=20).token > 0
+
+    def test_renewals_that_are_never_answered_extend_nothing(
+        self, flavour, proxy, proxied, door, diary
+    ):
+        """The server may have renewed each of them; the holder cannot know, and stops in time."""
+        locks = flavour.locks(proxied, ttl=1.5, on_event=diary)
+        lease = locks.lock(door.name).acquire()
+        flavour.give_up_after(0.2)
+        proxy.lose_reply_to(lambda _: True, times=999)
+
+        assert lease.lost.wait(10)
+
+        assert lease.lost.reason == "expired"
+        following = door.elsewhere().acquire(timeout=20)
+        assert following.token > lease.token
