@@ -167,6 +167,8 @@ def test_tls_where_the_server_has_none(refusal, guarded) -> None:
         ("mysql://host/shop", {}, "names no user"),
         ("mysql://app@host:99999/shop", {}, "the port is a number below 65536"),
         ("mysql://app@host/shop", {"table": "a`b"}, "letters, digits or _ are accepted"),
+        ("mysql://app@host/shop?table=a%60b", {}, "letters, digits or _ are accepted"),
+        ("mysql://app@host/shop?table=a%27b", {}, "letters, digits or _ are accepted"),
         ("mysql://app@host/shop", {"connections": 0}, "a number from 1 to 100 is accepted"),
         ("mysql://app@host/shop?connections=many", {}, "a number from 1 to 100 is accepted"),
         ("mysql://app@host/shop?ssl=perhaps", {}, "true or false is accepted"),

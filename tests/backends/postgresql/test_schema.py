@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from holdfast import ConfigurationError
+from holdfast import ConfigurationError, Locks
 from holdfast.backends.postgresql.schema import DOOR, Tables
 from holdfast.backends.sql.tables import FORMAT
 
@@ -67,6 +67,13 @@ def test_a_name_that_would_need_quoting_is_refused(name: str) -> None:
         Tables(schema=name)
     with pytest.raises(ConfigurationError, match="table="):
         Tables(table=name)
+
+
+@pytest.mark.parametrize("name", ["a%22b", "a%27b", "a;b", "a.b", "%22", "a%00b"])
+@pytest.mark.parametrize("option", ["schema", "table"])
+def test_nor_does_one_reach_a_statement_by_the_url(option: str, name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{option}="):
+        Locks(f"postgresql://127.0.0.1:1/shop?{option}={name}")
 
 
 def test_tables_may_be_called_as_a_word_of_the_language_is(wire, server) -> None:
