@@ -1,0 +1,56 @@
+"""Ten thousand may wait: of a line only those are read who can decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from long_lines import cost_of_a_hand_over
+from servers.mariadb import MariadbServer
+
+from holdfast.backends.mysql._sync.backend import MysqlBackend
+from holdfast.backends.mysql.schema import CLAIM
+from holdfast.runtime.clock import Clock
+
+MORE = f"""
+INSERT INTO holdfast_place (`key`, arrived, {", ".join(CLAIM)})
+SELECT `key`, arrived + seq, CONCAT('more ', seq), CONCAT('client of ', seq),
+    {", ".join([*CLAIM][2:])}
+FROM holdfast_place, seq_1_to_{{by}}
+WHERE `key` = %s AND arrived = (SELECT MAX(arrived) FROM holdfast_place WHERE `key` = %s)
+"""
+
+
+class CountedRows:
+    """See `Counted`; it counts rows, be they read by an index or not."""
+
+    def __init__(self, server: MariadbServer) -> None:
+        self._server = server
+        self.backend = MysqlBackend(url=server.url(), location="here", clock=Clock())
+
+    def lengthen(self, name: str, by: int) -> None:
+        key = f"holdfast\0{name}".encode()
+        self._server.run(MORE.format(by=by), key, key, database="test")
+        count = "UPDATE holdfast_door SET crowd = crowd + %s WHERE `key` = %s"
+        self._server.run(count, by, key, database="test")
+
+    def read(self) -> float:
+        rows = self._server.run("SHOW GLOBAL STATUS LIKE 'Handler\\_read\\_%'")
+        return float(sum(int(count) for _, count in rows))
+
+
+@pytest.fixture
+def store() -> Iterator[CountedRows]:
+    """On a server of its own: it counts for all of its clients together."""
+    with MariadbServer() as server:
+        server.run("CREATE DATABASE test")
+        one = CountedRows(server)
+        yield one
+        one.backend.close()
+
+
+def test_a_hand_over_costs_the_same_however_many_wait(store):
+    few, many, very_many = (cost_of_a_hand_over(store, one) for one in (10, 1000, 10_000))
+
+    assert many <= 1.2 * few
+    assert very_many <= 1.2 * min(few, many)

@@ -1,0 +1,61 @@
+"""Ten thousand may wait: of a line only those are read who can decide."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from long_lines import cost_of_a_hand_over
+
+from holdfast.backends.sql.rows import COLUMNS
+from holdfast.backends.sqlite._sync.backend import SqliteBackend
+from holdfast.runtime.clock import Clock
+
+MORE = f"""
+WITH RECURSIVE more (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more WHERE n < ?)
+INSERT INTO places (key, {", ".join(COLUMNS)})
+SELECT key, arrived + n, 'more ' || n, 'client of ' || n, {", ".join(COLUMNS[3:])}
+FROM places, more
+WHERE key = ? AND arrived = (SELECT max(arrived) FROM places WHERE key = ?)
+"""  # noqa: S608 - the names of the columns
+
+
+class CountedSteps:
+    """See `Counted`; it counts the instructions of SQLite's machine."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._steps = 0
+        self.backend = SqliteBackend(path=path, clock=Clock())
+
+    def lengthen(self, name: str, by: int) -> None:
+        key = f"holdfast\0{name}".encode()
+        with closing(sqlite3.connect(self._path)) as raw, raw:
+            raw.execute(MORE, (by, key, key))
+
+    def read(self) -> float:
+        """Count from the first time on: before it there is no connection."""
+        sqlite = self.backend._database.connection._sqlite
+        sqlite.set_progress_handler(self._count, 1)
+        return float(self._steps)
+
+    def _count(self) -> int:
+        self._steps += 1
+        return 0
+
+
+@pytest.fixture
+def store(path) -> Iterator[CountedSteps]:
+    one = CountedSteps(path)
+    yield one
+    one.backend.close()
+
+
+def test_a_hand_over_costs_the_same_however_many_wait(store):
+    few, many, very_many = (cost_of_a_hand_over(store, one) for one in (10, 1000, 10_000))
+
+    assert many <= 1.2 * few
+    assert very_many <= 1.2 * min(few, many)

@@ -1,0 +1,69 @@
+"""What a hand-over costs where few wait and where very many do, counted and not timed."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol
+
+from holdfast import Backend
+from holdfast.model import Claim, Grant, Held
+from holdfast.runtime.clock import Clock
+
+OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
+PATIENCE = 20.0
+REALLY = 10
+"""So many come to the line by asking; whoever stands behind them is written there."""
+
+TURNS = 5
+
+
+class Counted(Protocol):
+    """A store that can say how much it has read."""
+
+    backend: Backend
+
+    def lengthen(self, name: str, by: int) -> None:
+        """Let so many more stand at the end of a line."""
+
+    def read(self) -> float:
+        """Return how much has been read so far."""
+
+
+class LongLine:
+    """A name that somebody holds, and for which so many wait."""
+
+    def __init__(self, store: Counted, waiters: int) -> None:
+        self._backend: Any = store.backend
+        self._clock = Clock()
+        self._name = f"line-{os.urandom(4).hex()}"
+        self._turn = 0
+        self._held = self._ask(0)
+        for number in range(1, REALLY + 1):
+            self._ask(number)
+        if waiters > REALLY:
+            store.lengthen(self._name, waiters - REALLY)
+
+    def _ask(self, number: int) -> Any:
+        claim = Claim(
+            f"{self._name} {number}", self._name, f"client {number}", OWNER, 1, 1, ttl=300.0
+        )
+        answer = self._backend.try_acquire(claim, deadline=self._clock.now() + PATIENCE)
+        assert isinstance(answer, Grant if number == self._turn else Held)
+        return answer
+
+    def hand_over(self) -> None:
+        """Let the holder go and the next in line have it."""
+        deadline = self._clock.now() + PATIENCE
+        assert self._backend.release(self._held, deadline=deadline, tombstone=False)
+        self._turn += 1
+        self._held = self._ask(self._turn)
+
+
+def cost_of_a_hand_over(store: Counted, waiters: int) -> float:
+    """Return what is read for one, where so many wait."""
+    line = LongLine(store, waiters)
+    line.hand_over()
+    before = store.read()
+    for _ in range(TURNS):
+        line.hand_over()
+    return (store.read() - before) / TURNS
