@@ -28,13 +28,14 @@ WORKERS_PER_CORE = 3
 MOST_WORKERS = 12
 """More would not be faster: the longest file is then what the run waits for."""
 
-ALONE = ("tests/cli/", "tests/backends/sqlite/test_leaks.py")
+ALONE = ("tests/cli/", "tests/backends/sqlite/test_leaks.py", "tests/backends/test_stock.py")
 """Where every test has a store of its own: these are handed out one by one."""
 
 EARLY = (
     # Before others have failed in the same worker, whose threads go on: Hypothesis minds them.
     "tests/core/",
     "tests/backends/sqlite/test_leaks.py::test_a_million_names",
+    "tests/backends/test_stock.py",
     "tests/examples/",
     "tests/shell/test_virtual_time.py",
     "tests/backends/zookeeper/contract/test_ensemble.py",

@@ -1,0 +1,38 @@
+"""Sixteen processes that take from one stock, a hundred times each: behind a lock none is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from servers import mariadb, postgresql
+from servers.redis import RedisServer
+from stock import LONG, PROCESSES, TIMES, Stock
+
+
+@pytest.fixture
+def stock(tmp_path) -> Stock:
+    return Stock(tmp_path / "stock")
+
+
+def test_without_a_lock_some_are_lost(stock):
+    """Else the others would prove nothing."""
+    assert 0 < stock.left_when_all_have_taken() < PROCESSES * TIMES
+
+
+@pytest.mark.timeout(LONG)  # 1,600 times somebody waits for fifteen others
+@pytest.mark.parametrize("store", ["mariadb", "postgresql", "redis", "sqlite"])
+def test_behind_a_lock_none_is_lost(stock, store, tmp_path, outliving):
+    assert stock.left_when_all_have_taken(url_of(store, tmp_path, outliving)) == 0
+
+
+def url_of(store: str, directory: Path, outliving) -> str:
+    if store == "sqlite":
+        return f"sqlite://{directory}/locks.db"
+    if store == "redis":
+        return outliving.enter_context(RedisServer()).url
+    if store == "postgresql":
+        return postgresql.shared_server().url()
+    server = mariadb.shared_server()
+    server.run("CREATE DATABASE IF NOT EXISTS test")
+    return server.url()
