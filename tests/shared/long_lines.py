@@ -35,17 +35,17 @@ class LongLine:
     def __init__(self, store: Counted, waiters: int) -> None:
         self._backend: Any = store.backend
         self._clock = Clock()
-        self._name = f"line-{os.urandom(4).hex()}"
+        self.name = f"line-{os.urandom(4).hex()}"
         self._turn = 0
         self._held = self._ask(0)
         for number in range(1, REALLY + 1):
             self._ask(number)
         if waiters > REALLY:
-            store.lengthen(self._name, waiters - REALLY)
+            store.lengthen(self.name, waiters - REALLY)
 
     def _ask(self, number: int) -> Any:
         claim = Claim(
-            f"{self._name} {number}", self._name, f"client {number}", OWNER, 1, 1, ttl=300.0
+            f"{self.name} {number}", self.name, f"client {number}", OWNER, 1, 1, ttl=300.0
         )
         answer = self._backend.try_acquire(claim, deadline=self._clock.now() + PATIENCE)
         assert isinstance(answer, Grant if number == self._turn else Held)

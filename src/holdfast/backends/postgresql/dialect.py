@@ -83,7 +83,9 @@ INSERT INTO {{door}} (key, {_CLAIM}, capacity, last_token, crowd, head)
 VALUES ($1, '', '', '', NULL, 0, 0, 0, 0, 0, 0, 0, 0, '', 0, 0, 0, 0)
 ON CONFLICT (key) DO NOTHING
 """
-_DROP = "DELETE FROM {place} WHERE key = $1 AND arrived = ANY ($2::bigint[])"
+# One at a time as a rule: for a list of them the server may walk the whole line.
+_DROP = "DELETE FROM {place} WHERE key = $1 AND arrived = $2"
+_DROP_MANY = "DELETE FROM {place} WHERE key = $1 AND arrived = ANY ($2::bigint[])"
 _SAVE = f"""
 INSERT INTO {{place}} (key, arrived, {_CLAIM})
 SELECT $1, arrived, {_CLAIM} FROM json_to_recordset($2::json) AS r ({_NEW_PLACE})
@@ -111,7 +113,8 @@ class Dialect:
         self._own, self._own_at, self._fellows = map(said, (_OWN, _OWN_AT, _FELLOWS))
         self._end_of_line, self._count_before = map(said, (_END_OF_LINE, _COUNT_BEFORE))
         self._in_use, self._of_clients = map(said, (_IN_USE, _OF_CLIENTS))
-        self._make, self._drop, self._save = map(said, (_MAKE, _DROP, _SAVE))
+        self._make, self._save = map(said, (_MAKE, _SAVE))
+        self._drop, self._drop_many = map(said, (_DROP, _DROP_MANY))
         self._count, self._record_changed = map(said, (_COUNT, _RECORD_CHANGED))
 
     # -- reading -----------------------------------------------------------------------
@@ -173,9 +176,11 @@ class Dialect:
     def save(self, change: Change) -> Asked:
         """AskMany what has changed of a name; nothing if nothing has."""
         key, found = change.key, list[AskMany]()
-        if change.left:
+        if len(change.left) == 1:
+            found.append(AskMany(self._drop, [(key, change.left[0])]))
+        elif change.left:
             arrivals = ",".join(map(str, change.left))
-            found.append(AskMany(self._drop, [(key, f"{{{arrivals}}}")]))
+            found.append(AskMany(self._drop_many, [(key, f"{{{arrivals}}}")]))
         if change.rows:
             rows = [dict(zip(("arrived", *CLAIM), row[1:], strict=False)) for row in change.rows]
             found.append(AskMany(self._save, [(key, json.dumps(rows))]))

@@ -1,0 +1,130 @@
+"""What a verb reads does not grow with the tables: ten thousand may wait, or have come meanwhile.
+
+A session keeps its plans until the server has cleaned or analysed the table, about once a minute,
+and not at all where that is switched off. So they have to be good for tables that have grown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import pytest
+from long_lines import LongLine, cost_of_a_hand_over
+from servers.postgresql import PostgresqlServer
+
+from holdfast.backends.postgresql._sync.backend import PostgresqlBackend
+from holdfast.backends.postgresql.schema import CLAIM, Tables
+from holdfast.backends.postgresql.statements import Deed, Statements, What
+from holdfast.model import Claim
+from holdfast.runtime.clock import Clock
+
+SETTINGS = {"shared_preload_libraries": "pg_stat_statements", "autovacuum": "off"}
+
+MORE = f"""
+INSERT INTO holdfast_place (key, arrived, {", ".join(CLAIM)})
+SELECT key, arrived + n, 'more ' || n, 'client of ' || n, {", ".join([*CLAIM][2:])}
+FROM holdfast_place, generate_series(1, %s) AS n
+WHERE key = %s AND arrived = (SELECT max(arrived) FROM holdfast_place WHERE key = %s)
+"""
+NAMES = f"""
+INSERT INTO holdfast_door (key, {", ".join(CLAIM)}, capacity, last_token, crowd, head)
+SELECT convert_to('other ' || n, 'UTF8'),
+    '', '', '', NULL, 0, 0, 0, 0, 0, 0, 0, 0, '', 1, 1, 0, 0
+FROM generate_series(1, %s) AS n
+"""
+PAGES = """
+SELECT coalesce(sum(shared_blks_hit + shared_blks_read), 0)::float8 FROM pg_stat_statements
+WHERE userid = 'app'::regrole
+"""
+
+
+BATCH = 20
+KEPT = 7
+"""From the sixth time on a session plans a statement no more."""
+
+OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
+
+
+class CountedPages:
+    """See `Counted`; it counts pages, of the tables and of their indexes."""
+
+    def __init__(self, server: PostgresqlServer) -> None:
+        self.run = server.run
+        url = server.url(user="app")
+        self.backend = PostgresqlBackend(url=url, location="here", clock=Clock(), connections=1)
+
+    def lengthen(self, name: str, by: int) -> None:
+        key = f"holdfast\0{name}".encode()
+        self.run(MORE, by, key, key)
+        self.run("UPDATE holdfast_door SET crowd = crowd + %s WHERE key = %s", by, key)
+
+    def read(self) -> float:
+        return float(self.run(PAGES)[0][0])
+
+    def cost(self, act: Callable[[], None], times: int) -> float:
+        """Return what it reads at the most."""
+        found = [self.read()]
+        for _ in range(times):
+            act()
+            found.append(self.read())
+        return max(after - before for before, after in pairwise(found))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresqlServer]:
+    """A server that counts the pages which a statement touches, and never cleans."""
+    with PostgresqlServer(settings=SETTINGS) as one:
+        one.run("CREATE EXTENSION pg_stat_statements")
+        one.run("CREATE ROLE app LOGIN SUPERUSER")
+        yield one
+
+
+@pytest.fixture
+def store(server) -> Iterator[CountedPages]:
+    one = CountedPages(server)
+    yield one
+    one.backend.close()
+    server.run("DROP TABLE holdfast_door, holdfast_place")
+
+
+@pytest.fixture(params=["never", "when small"])
+def kept(request, store) -> CountedPages:
+    """Say when the tables were cleaned, before anybody made a plan."""
+    LongLine(store, 10)
+    if request.param == "when small":
+        store.run("VACUUM ANALYZE holdfast_door, holdfast_place")
+    return store
+
+
+def test_a_hand_over_costs_the_same_however_many_wait(store):
+    few, many, very_many = (cost_of_a_hand_over(store, one) for one in (10, 1000, 10_000))
+
+    assert many <= 1.2 * few
+    assert very_many <= 1.2 * min(few, many)
+
+
+def test_a_hand_over_costs_the_same_when_ten_thousand_came_meanwhile(kept):
+    line = LongLine(kept, 10)
+    few = kept.cost(line.hand_over, KEPT)
+    kept.lengthen(line.name, 10_000)
+
+    assert kept.cost(line.hand_over, 2) <= 1.2 * few
+
+
+def test_a_batch_costs_the_same_when_thirty_thousand_names_came_meanwhile(kept):
+    """But for the depth of the index, for each name as often as it is looked for."""
+    statements, deadline = Statements(Tables(), namespace="test"), Clock().now() + 60
+
+    def cycle() -> None:
+        for what in (What.TAKE, What.RENEW, What.RELEASE):
+            names = (f"name {n}" for n in range(BATCH))
+            deeds = [Deed(what, Claim("it", one, "client", OWNER, 1, 1, 30.0)) for one in names]
+            request = statements.together(deeds)
+            [rows] = kept.backend._wire.ask_all([request], deadline=deadline)
+            assert None not in statements.done(deeds, rows)
+
+    few = kept.cost(cycle, KEPT)
+    kept.run(NAMES, 30_000)
+
+    assert kept.cost(cycle, 2) <= few + 3 * 8 * BATCH
