@@ -89,6 +89,8 @@ class ClientFaults:
         assert told.value.reason == "forked"
         parent.ask("check", door.name)
         assert door.line() == ([token], 0)
+        parent.ask("release", door.name)
+        assert door.line() == ([], 0)
 
     @pytest.mark.parametrize("step", [-86400.0, 86400.0], ids=["back", "forward"])
     def test_a_step_of_the_clients_clock_changes_nothing(self, door, diary, monkeypatch, step):

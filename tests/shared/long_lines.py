@@ -67,3 +67,13 @@ def cost_of_a_hand_over(store: Counted, waiters: int) -> float:
     for _ in range(TURNS):
         line.hand_over()
     return (store.read() - before) / TURNS
+
+
+class LongLines:
+    """Ten thousand may wait: of a line only those are read who can decide."""
+
+    def test_a_hand_over_costs_the_same_however_many_wait(self, store):
+        few, many, very_many = (cost_of_a_hand_over(store, one) for one in (10, 1000, 10_000))
+
+        assert many <= 1.2 * few
+        assert very_many <= 1.2 * min(few, many)

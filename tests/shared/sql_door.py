@@ -1,13 +1,19 @@
-"""A name of a SQL store, clients that want it, and a stranger who locks its row."""
+"""A SQL store that breaks: its server, the way to it, a name, and a stranger who locks its row.
+
+A room says what its server is by the fixture `module_server`, and takes the others from here.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import pytest
 from both_flavours import Flavour
 from fault_scene import WatchedName
+from servers.proxy import Proxy
 
 
 @dataclass(frozen=True)
@@ -47,3 +53,40 @@ class Stranger(Protocol):
 
     def let_go(self) -> None:
         """End the transaction."""
+
+
+@pytest.fixture
+def server(module_server, outliving) -> Iterator[Any]:
+    """A server that serves when the test begins, and again when its clients close."""
+    if not module_server.is_running:
+        module_server.start()
+    yield module_server
+    if not module_server.is_running:
+        module_server.start()
+    module_server.resume()
+
+
+@pytest.fixture
+def url(server) -> str:
+    return str(server.url())
+
+
+@pytest.fixture
+def proxy(server, outliving) -> Iterator[Proxy]:
+    one = outliving.enter_context(Proxy(server.port))
+    yield one
+    one.accept()
+    one.let_through()
+
+
+@pytest.fixture
+def proxied(server, url, proxy) -> str:
+    return url.replace(server.address, proxy.address)
+
+
+@pytest.fixture
+def door(flavour, url, name) -> Door:
+    """The name, seen over a way that is not broken; the tables are there then."""
+    found = Door(flavour, url, name)
+    found.line()
+    return found

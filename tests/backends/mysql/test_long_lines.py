@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from long_lines import cost_of_a_hand_over
+from long_lines import LongLines
 from servers.mariadb import MariadbServer
 
 from holdfast.backends.mysql._sync.backend import MysqlBackend
@@ -49,8 +49,5 @@ def store() -> Iterator[CountedRows]:
         one.backend.close()
 
 
-def test_a_hand_over_costs_the_same_however_many_wait(store):
-    few, many, very_many = (cost_of_a_hand_over(store, one) for one in (10, 1000, 10_000))
-
-    assert many <= 1.2 * few
-    assert very_many <= 1.2 * min(few, many)
+class TestLongLines(LongLines):
+    """Of a line only those are read who can decide."""

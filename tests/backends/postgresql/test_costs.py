@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import pytest
-from long_lines import LongLine, cost_of_a_hand_over
+from long_lines import LongLine, LongLines
 from servers.postgresql import PostgresqlServer
 
 from holdfast.backends.postgresql._sync.backend import PostgresqlBackend
@@ -97,11 +97,8 @@ def kept(request, store) -> CountedPages:
     return store
 
 
-def test_a_hand_over_costs_the_same_however_many_wait(store):
-    few, many, very_many = (cost_of_a_hand_over(store, one) for one in (10, 1000, 10_000))
-
-    assert many <= 1.2 * few
-    assert very_many <= 1.2 * min(few, many)
+class TestLongLines(LongLines):
+    """Of a line only those are read who can decide."""
 
 
 def test_a_hand_over_costs_the_same_when_ten_thousand_came_meanwhile(kept):

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from long_lines import cost_of_a_hand_over
+from long_lines import LongLines
 
 from holdfast.backends.sql.rows import COLUMNS
 from holdfast.backends.sqlite._sync.backend import SqliteBackend
@@ -54,8 +54,5 @@ def store(path) -> Iterator[CountedSteps]:
     one.backend.close()
 
 
-def test_a_hand_over_costs_the_same_however_many_wait(store):
-    few, many, very_many = (cost_of_a_hand_over(store, one) for one in (10, 1000, 10_000))
-
-    assert many <= 1.2 * few
-    assert very_many <= 1.2 * min(few, many)
+class TestLongLines(LongLines):
+    """Of a line only those are read who can decide."""

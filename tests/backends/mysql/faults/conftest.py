@@ -7,10 +7,10 @@ from contextlib import suppress
 
 import pymysql
 import pytest
+import sql_door
 from backends.mysql.waits import who_wait
 from servers.mariadb import MariadbServer
-from servers.proxy import Proxy
-from sql_door import Door, Stranger
+from sql_door import Stranger
 
 ALL_OTHERS = """
 SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'root' AND ID <> CONNECTION_ID()
@@ -60,41 +60,9 @@ def module_server() -> Iterator[MariadbServer]:
         yield one
 
 
-@pytest.fixture
-def server(module_server, outliving) -> Iterator[MariadbServer]:
-    """A server that serves when the test begins, and again when its clients close."""
-    if not module_server.is_running:
-        module_server.start()
-    yield module_server
-    if not module_server.is_running:
-        module_server.start()
-    module_server.resume()
-
-
-@pytest.fixture
-def url(server) -> str:
-    return server.url()
-
-
-@pytest.fixture
-def proxy(server, outliving) -> Iterator[Proxy]:
-    one = outliving.enter_context(Proxy(server.port, scheme="mariadb"))
-    yield one
-    one.accept()
-    one.let_through()
-
-
-@pytest.fixture
-def proxied(proxy) -> str:
-    return f"mariadb://root@{proxy.address}/test"
-
-
-@pytest.fixture
-def door(flavour, url, name) -> Door:
-    """The name, seen over a way that is not broken; the tables are there then."""
-    found = Door(flavour, url, name)
-    found.line()
-    return found
+server, url = sql_door.server, sql_door.url
+proxy, proxied = sql_door.proxy, sql_door.proxied
+door = sql_door.door
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+import sql_door
 from psycopg.pq import TransactionStatus
 from servers.postgresql import PostgresqlServer
-from servers.proxy import Proxy
-from sql_door import Door, Stranger
+from sql_door import Stranger
 
 OURS = "application_name = 'holdfast'"
 """Which sessions of the server are those of clients."""
@@ -53,41 +53,9 @@ def module_server() -> Iterator[PostgresqlServer]:
         yield one
 
 
-@pytest.fixture
-def server(module_server, outliving) -> Iterator[PostgresqlServer]:
-    """A server that serves when the test begins, and again when its clients close."""
-    if not module_server.is_running:
-        module_server.start()
-    yield module_server
-    if not module_server.is_running:
-        module_server.start()
-    module_server.resume()
-
-
-@pytest.fixture
-def url(server) -> str:
-    return server.url()
-
-
-@pytest.fixture
-def proxy(server, outliving) -> Iterator[Proxy]:
-    one = outliving.enter_context(Proxy(server.port, scheme="postgresql"))
-    yield one
-    one.accept()
-    one.let_through()
-
-
-@pytest.fixture
-def proxied(proxy) -> str:
-    return f"postgresql://postgres@{proxy.address}/postgres"
-
-
-@pytest.fixture
-def door(flavour, url, name) -> Door:
-    """The name, seen over a way that is not broken; the tables are there then."""
-    found = Door(flavour, url, name)
-    found.line()
-    return found
+server, url = sql_door.server, sql_door.url
+proxy, proxied = sql_door.proxy, sql_door.proxied
+door = sql_door.door
 
 
 @pytest.fixture
