@@ -73,3 +73,22 @@ class EndedSessions:
         lease = asked.result(20)
 
         assert door.line() == ([lease.token], 0)
+
+    def test_the_victim_of_a_deadlock_tries_again(self, flavour, door, stranger):
+        """Another locks two names the other way round; whoever is made to give way comes later."""
+        locks, names = door.locks(request_timeout=20), [f"{door.name} {one}" for one in "ab"]
+        for one in names:
+            locks.lock(one).acquire().release()
+        before = stranger.deadlocks()
+        stranger.lock(names[1])
+        asked = flavour.start(locks.all(*names).acquire, timeout=30)
+        eventually(stranger.is_waited_for)
+        stranger.lock(names[0])
+        stranger.let_go()
+
+        leases = asked.result(20)
+
+        assert [locks.inspect(lease.name).holders[0].token for lease in leases] == [
+            lease.token for lease in leases
+        ]
+        eventually(lambda: stranger.deadlocks() > before, what="there was one")

@@ -54,6 +54,9 @@ class Stranger(Protocol):
     def let_go(self) -> None:
         """End the transaction."""
 
+    def deadlocks(self) -> int:
+        """Return how often the server has sent somebody away for another's sake."""
+
 
 @pytest.fixture
 def server(module_server, outliving) -> Iterator[Any]:

@@ -15,7 +15,8 @@ from servers.postgresql import PostgresqlServer
 
 from holdfast.backends.postgresql._sync.backend import PostgresqlBackend
 from holdfast.backends.postgresql.schema import CLAIM, Tables
-from holdfast.backends.postgresql.statements import Deed, Statements, What
+from holdfast.backends.postgresql.statements import Statements
+from holdfast.backends.sql.deeds import Deed, What
 from holdfast.model import Claim
 from holdfast.runtime.clock import Clock
 
@@ -117,9 +118,8 @@ def test_a_batch_costs_the_same_when_thirty_thousand_names_came_meanwhile(kept):
         for what in (What.TAKE, What.RENEW, What.RELEASE):
             names = (f"name {n}" for n in range(BATCH))
             deeds = [Deed(what, Claim("it", one, "client", OWNER, 1, 1, 30.0)) for one in names]
-            request = statements.together(deeds)
-            [rows] = kept.backend._wire.ask_all([request], deadline=deadline)
-            assert None not in statements.done(deeds, rows)
+            answers = kept.backend._wire.ask_all(statements.together(deeds), deadline=deadline)
+            assert None not in statements.done(deeds, answers)
 
     few = kept.cost(cycle, KEPT)
     kept.run(NAMES, 30_000)

@@ -52,6 +52,9 @@ class LockedRows:
         if self._connection.open:
             self._connection.close()
 
+    def deadlocks(self) -> int:
+        return int(self._server.run("SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'")[0][1])
+
 
 @pytest.fixture(scope="module")
 def module_server() -> Iterator[MariadbServer]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from client_faults import ClientFaults
 
-from holdfast.backends.sql._async.polling import LOOK
+from holdfast.backends.sql.lines import SLOW
 
 
 class TestClientFaults(ClientFaults):
     """What they do to every store whose server's clock ends leases."""
 
-    slack = ClientFaults.slack + LOOK
+    slack = ClientFaults.slack + SLOW

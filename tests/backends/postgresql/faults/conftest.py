@@ -46,6 +46,10 @@ class LockedRows:
     def let_go(self) -> None:
         self._connection.close()
 
+    def deadlocks(self) -> int:
+        count = "SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'"
+        return int(self._server.run(count)[0][0])
+
 
 @pytest.fixture(scope="module")
 def module_server() -> Iterator[PostgresqlServer]:
