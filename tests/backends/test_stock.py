@@ -20,10 +20,13 @@ def test_without_a_lock_some_are_lost(stock):
     assert 0 < stock.left_when_all_have_taken() < PROCESSES * TIMES
 
 
-@pytest.mark.timeout(LONG)  # 1,600 times somebody waits for fifteen others
+@pytest.mark.timeout(LONG)  # a busy machine turns to each of them when it likes
 @pytest.mark.parametrize("store", ["mariadb", "postgresql", "redis", "sqlite"])
 def test_behind_a_lock_none_is_lost(stock, store, tmp_path, outliving):
-    assert stock.left_when_all_have_taken(url_of(store, tmp_path, outliving)) == 0
+    """Nobody is woken on MariaDB, and a line of sixteen moves slowly: there all of them insist."""
+    how = ["insist"] if store == "mariadb" else []
+
+    assert stock.left_when_all_have_taken(url_of(store, tmp_path, outliving), *how) == 0
 
 
 def url_of(store: str, directory: Path, outliving) -> str:
