@@ -287,11 +287,19 @@ class Capabilities:
     ends_by: Literal["ttl", "session"]
     hands_over: bool = False
     sequencers: bool = False
+    keeps_records: bool = True
+    """Whether the store knows of each name who holds it, lets an operator break one lease, and
+    keeps what was released closed for its min_hold."""
 
     @property
     def life(self) -> Life:
         """What `ends_by` means for a client."""
         return BY_TTL if self.ends_by == "ttl" else BY_SESSION
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether a lease has a fencing token."""
+        return self.token_quality is not TokenQuality.NONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,11 @@ class Lock:
             raise ConfigurationError("this backend has no explicit owners (owner=)")
         if options.lock_delay and not capabilities.lock_delay:
             raise ConfigurationError("this backend has no lock_delay")
+        if options.min_hold and not capabilities.keeps_records:
+            raise ConfigurationError(
+                "this backend keeps no records, so what was released is free at once: it has no "
+                "min_hold"
+            )
 
     # -- the verbs ---------------------------------------------------------------------
 
@@ -251,7 +256,8 @@ def _sentence(name: str, refused: Refused) -> str:
     if held.holders:
         first = held.holders[0]
         more = f" and {len(held.holders) - 1} more" if len(held.holders) > 1 else ""
-        facts.append(f"by {first.owner} for {first.age:.1f} s, token {first.token}{more}")
+        token = "" if first.token is None else f", token {first.token}"
+        facts.append(f"by {first.owner} for {first.age:.1f} s{token}{more}")
     if held.closing:
         last = max(held.closing, key=lambda one: one.remaining)
         facts.append(f"closed for {last.remaining:.1f} s more after {last.owner}")

@@ -229,6 +229,7 @@ class AsyncLawsOfFailing(AsyncSubject):
 
         assert any("lost" in note for note in caught.value.__notes__)
 
+    @requires("keeps_records")
     async def test_law_07_a_broken_holder_is_told_at_its_next_renewal(self) -> None:
         """An operator's break reaches the holder within a third of the ttl."""
         told: list[Any] = []
@@ -242,6 +243,7 @@ class AsyncLawsOfFailing(AsyncSubject):
         assert lease.lost.reason == "broken"
         await self.until(lambda: told == [lease])
 
+    @requires("keeps_records")
     async def test_law_07_a_broken_holder_that_releases_is_told_of_the_break(self) -> None:
         """Also if it has not renewed since: it was broken, and nobody took it by force."""
         lease = await self.locks().lock("door").acquire()
@@ -341,10 +343,11 @@ class AsyncLawsOfFailing(AsyncSubject):
         await self.crash(backend)
         started = self.clock.now()
 
-        lease = await self.locks().lock("door").acquire(timeout=self.ttl + 2 * self.slack)
+        patience = self.ttl + self.late + 2 * self.slack
+        lease = await self.locks().lock("door").acquire(timeout=patience)
 
-        assert lease.token > (grant.token or 0)
-        assert self.clock.now() - started <= self.ttl + self.slack
+        assert not self.capabilities.has_tokens or lease.token > (grant.token or 0)
+        assert self.clock.now() - started <= self.ttl + self.late + self.slack
 
     # -- Law 10: dead waiters do not stall the line ----------------------------------------------
 

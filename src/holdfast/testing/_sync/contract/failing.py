@@ -193,6 +193,7 @@ class LawsOfFailing(Subject):
 
         assert any("lost" in note for note in caught.value.__notes__)
 
+    @requires("keeps_records")
     def test_law_07_a_broken_holder_is_told_at_its_next_renewal(self) -> None:
         """An operator's break reaches the holder within a third of the ttl."""
         told: list[Any] = []
@@ -206,6 +207,7 @@ class LawsOfFailing(Subject):
         assert lease.lost.reason == "broken"
         self.until(lambda: told == [lease])
 
+    @requires("keeps_records")
     def test_law_07_a_broken_holder_that_releases_is_told_of_the_break(self) -> None:
         """Also if it has not renewed since: it was broken, and nobody took it by force."""
         lease = self.locks().lock("door").acquire()
@@ -267,10 +269,11 @@ class LawsOfFailing(Subject):
         self.crash(backend)
         started = self.clock.now()
 
-        lease = self.locks().lock("door").acquire(timeout=self.ttl + 2 * self.slack)
+        patience = self.ttl + self.late + 2 * self.slack
+        lease = self.locks().lock("door").acquire(timeout=patience)
 
-        assert lease.token > (grant.token or 0)
-        assert self.clock.now() - started <= self.ttl + self.slack
+        assert not self.capabilities.has_tokens or lease.token > (grant.token or 0)
+        assert self.clock.now() - started <= self.ttl + self.late + self.slack
 
     # -- Law 10: dead waiters do not stall the line ----------------------------------------------
 
