@@ -18,7 +18,7 @@ from holdfast.options import checked_keywords
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holdfast.core.declaring import Declaration, ForeignClients
+    from holdfast.core.declaring import Declaration, ForeignClients, Mode
     from holdfast.runtime.clock import Clock
 
 ROOMS = (
@@ -44,10 +44,12 @@ def open_backend(
             f"unknown scheme {parts.scheme!r} in {masked(url or '')!r}; accepted: "
             + ", ".join(sorted(examples))
         )
-    backend = _imported(room, flavour=flavour, needed_by=f"{parts.scheme}://")
     in_url = dict(parse_qsl(parts.query, keep_blank_values=True))
     given = {**in_url, **options}
-    checked_keywords(given, accepted=backend.options, what=f"{parts.scheme}://")
+    mode = _mode_in(given, room)
+    backend = _imported(room, flavour=flavour, needed_by=f"{parts.scheme}://", mode=mode)
+    modes = ("mode",) if declared(room).modes else ()
+    checked_keywords(given, accepted=(*backend.options, *modes), what=f"{parts.scheme}://")
     arguments = declared(room).arguments(parts, checked_namespace(namespace))
     return backend(clock=clock, **arguments, **given)
 
@@ -128,10 +130,23 @@ def _adopter(client: object, name: str) -> tuple[str, ForeignClients]:
     )
 
 
-def _imported(room: str, *, flavour: str, needed_by: str) -> Any:  # noqa: ANN401 - as above
+def _mode_in(given: dict[str, object], room: str) -> Mode:
+    """Take out of the options which way of keeping locks is meant."""
     store = declared(room)
+    if "mode" not in given or not store.modes:
+        return store.usual()  # where there is but one, it is an option that nobody knows
+    name = given.pop("mode")
+    mode = store.modes.get(name) if isinstance(name, str) else None
+    if mode is None:
+        raise ConfigurationError(f"mode={name!r}: accepted: {', '.join(sorted(store.modes))}")
+    return mode
+
+
+def _imported(room: str, *, flavour: str, needed_by: str, mode: Mode | None = None) -> Any:  # noqa: ANN401 - as above
+    store = declared(room)
+    mode = mode or store.usual()
     try:
-        module = importlib.import_module(f"holdfast.backends.{room}.{flavour}.backend")
+        module = importlib.import_module(f"holdfast.backends.{room}.{flavour}.{mode.module}")
     except ModuleNotFoundError as error:
         if store.extra is None:
             raise ConfigurationError(
@@ -141,7 +156,7 @@ def _imported(room: str, *, flavour: str, needed_by: str) -> Any:  # noqa: ANN40
             f"{needed_by} needs a driver that is not installed ({error.name}): "
             f"pip install 'holdfast[{store.extra}]'"
         ) from error
-    return getattr(module, ("Async" if flavour == "_async" else "") + store.backend)
+    return getattr(module, ("Async" if flavour == "_async" else "") + mode.backend)
 
 
 def _split(url: str) -> SplitResult:

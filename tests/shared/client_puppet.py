@@ -31,11 +31,11 @@ class Puppet:
 
     # -- what it can be told -----------------------------------------------------------
 
-    def acquire(self, name: str, **options: Any) -> int:
+    def acquire(self, name: str, **options: Any) -> int | None:
         lock = self._locks.lock(name, **options)
         self._kept.append(lock)
         self._leases[name] = lock.acquire()
-        return self._leases[name].token
+        return self._leases[name].token if self._locks.capabilities.has_tokens else None
 
     def check(self, name: str) -> None:
         self._leases[name].check()

@@ -61,6 +61,16 @@ def _roots(client: object) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """Another way to keep locks in the same store, for which `mode=` asks: a class of its own."""
+
+    module: str
+    """Its file in `_sync` and in `_async`, without the ending."""
+    backend: str
+    """Its class there, named as `Declaration.backend` is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
     """One store, as `holdfast.urls` has to know it."""
 
@@ -76,3 +86,9 @@ class Declaration:
     """The extra of Holdfast that installs its driver; None where it needs none."""
     clients: tuple[ForeignClients, ...] = ()
     """Whose clients it adopts."""
+    modes: Mapping[str, Mode] = field(default_factory=dict)
+    """What `mode=` may say, the usual one among it; empty where there is but one way."""
+
+    def usual(self) -> Mode:
+        """Return the way that is meant where nothing else is said."""
+        return Mode(module="backend", backend=self.backend)

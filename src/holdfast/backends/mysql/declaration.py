@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core.declaring import Declaration
+from holdfast.core.declaring import Declaration, Mode
 
 DECLARATION = Declaration(
     backend="MysqlBackend",
@@ -11,4 +11,8 @@ DECLARATION = Declaration(
         "mariadb": "mariadb://user:password@host:3306/database",
     },
     extra="mysql",
+    modes={
+        "table": Mode(module="backend", backend="MysqlBackend"),
+        "advisory": Mode(module="advisory", backend="MysqlAdvisoryBackend"),
+    },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core.declaring import Declaration
+from holdfast.core.declaring import Declaration, Mode
 
 DECLARATION = Declaration(
     backend="PostgresqlBackend",
@@ -11,4 +11,8 @@ DECLARATION = Declaration(
         "postgres": "postgres://host:5432/database",
     },
     extra="postgresql",
+    modes={
+        "table": Mode(module="backend", backend="PostgresqlBackend"),
+        "advisory": Mode(module="advisory", backend="PostgresqlAdvisoryBackend"),
+    },
 )

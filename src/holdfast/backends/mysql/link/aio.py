@@ -107,6 +107,11 @@ class Link:
         proto = getattr(self._connection, "_proto", None)
         return self.is_open and not (proto is None or proto.eof or proto.length > proto.pos)
 
+    def fileno(self) -> int:
+        """Return the number of its socket."""
+        transport = self._connection._transport  # noqa: SLF001 - it shows it nowhere
+        return int(transport.get_extra_info("socket").fileno())
+
     def close(self) -> None:
         """Let go of the connection; the server rolls back what it has not committed."""
         connection, self._connection = self._connection, None

@@ -1,0 +1,397 @@
+"""The verbs by advisory locks: no table, one connection, and nothing that outlives it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from holdfast._async.backend import AsyncBackend
+from holdfast._async.single_flight import LAST_WORD, AsyncSingleFlight
+from holdfast._async.wakeups import AsyncWakeups
+from holdfast.backends.sql._async.advisory_session import AsyncAdvisorySession, Statements
+from holdfast.backends.sql._async.polling import FIRST, MOST
+from holdfast.backends.sql.ending import SessionEnded
+from holdfast.backends.sql.local_lines import LocalLines
+from holdfast.core.backoff import delay
+from holdfast.core.door import TOMBSTONE
+from holdfast.errors import BackendUnavailable, ConfigurationError, LockError
+from holdfast.model import (
+    Capabilities,
+    Grant,
+    Held,
+    Holder,
+    Inspection,
+    Owner,
+    Proven,
+    Renewal,
+    TokenQuality,
+)
+from holdfast.options import DEFAULT_TTL
+from holdfast.runtime import aio as runtime
+from holdfast.runtime import forking
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
+
+    from holdfast.backends.sql._async.advisory_connection import AsyncAdvisoryConnection
+    from holdfast.backends.sql.steps import Ask, Rows
+    from holdfast.model import Claim
+    from holdfast.runtime.clock import Clock
+
+T = TypeVar("T")
+
+FRESH = 0.5
+"""A proof that is younger than this part of the ttl renews a lease; heartbeats come sooner."""
+
+NAMED_AGAIN = 10
+"""Of so many questions in vain, one asks who holds it too: that costs more than the others."""
+
+
+class AdvisoryStatements(Statements, Protocol):
+    """What is said to a store beside what its session says."""
+
+    def key_of(self, name: str) -> Hashable:
+        """Return what is locked for a name."""
+        ...
+
+    def holders(self, key: Any) -> Ask:  # noqa: ANN401 - whatever `key_of` returns
+        """Tell whose sessions have the lock: number, user, host, program."""
+        ...
+
+    def end_session(self, number: int) -> str:
+        """Return the statement by which an operator ends a session, for people."""
+        ...
+
+
+class AsyncAdvisoryBackend(AsyncBackend):
+    """Locks that a session of the server carries. A store says how it is opened and asked."""
+
+    capabilities = Capabilities(
+        fair=False,
+        shared=False,
+        push_wakeup=False,
+        explicit_owner=False,
+        lock_delay=False,
+        token_quality=TokenQuality.NONE,
+        ends_by="session",
+        keeps_records=False,
+    )
+    min_ttl = 0.05
+
+    def __init__(self, statements: AdvisoryStatements, *, location: str, clock: Clock) -> None:
+        self.location = location
+        self._statements = statements
+        self._clock = clock
+        self._ttl = DEFAULT_TTL
+        self._alarms: list[Callable[[], None]] = []
+        self._begin()
+        forking.forget_in_child(self)
+
+    def _begin(self) -> None:
+        self._state = runtime.StateLock()
+        self._session: AsyncAdvisorySession | None = None
+        self._opening = AsyncSingleFlight[None](self._clock)
+        self._carriers: dict[str, AsyncAdvisorySession] = {}
+        self._lines = LocalLines()
+        self._wakeups = AsyncWakeups(self._clock)
+        self._waiting: dict[str, tuple[Holder, ...]] = {}
+        """Those who wait, each with who was last seen to hold what it wants."""
+        self._tombs: dict[str, float] = {}
+
+    async def _connect(self, ttl: float, deadline: float) -> AsyncAdvisoryConnection:
+        """Return a connection whose session the server ends when nothing came for a ttl."""
+        raise NotImplementedError
+
+    # -- taking and giving back --------------------------------------------------------
+
+    async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+        """See the protocol."""
+        if self._tombs and self._tombs.get(claim.id, 0.0) > self._clock.now():
+            return Held(())
+        key = self._statements.key_of(claim.name)
+        if claim.queues and not self._is_first(key, claim):
+            return Held(self._holders_here(key))
+        while True:
+            session = self._carriers[claim.id] = await self._opened(claim.ttl, deadline)
+            # Where it ended nothing of it can be left: what it carried went with it.
+            with suppress(SessionEnded):
+                has_it = await session.take(key, claim, deadline=deadline)
+                break
+        if has_it:
+            self._leave_line(key, claim.id)
+            return Grant(claim, None, session.ttl, counted_from=session.counted_from)
+        self._carriers.pop(claim.id, None)
+        return await self._held(session, key, claim, deadline, is_ours=has_it is None)
+
+    def _is_first(self, key: Hashable, claim: Claim) -> bool:
+        """Let the claim stand in our own line; whether it is the one that asks."""
+        with self._state:
+            if claim.id not in self._waiting:
+                # Before it stands there: a ring between joining and listening is not lost.
+                self._wakeups.expect(claim.id)
+                self._waiting[claim.id] = ()
+            return self._lines.join(key, claim.id)
+
+    async def _held(
+        self,
+        session: AsyncAdvisorySession,
+        key: Hashable,
+        claim: Claim,
+        deadline: float,
+        *,
+        is_ours: bool,
+    ) -> Held:
+        if is_ours:
+            return Held(self._holders_here(key))  # it is rung when that one is given back
+        with self._state:
+            before = self._lines.asked(key, claim.id)
+            holders = self._waiting.get(claim.id, ())
+        if before % NAMED_AGAIN == 0:
+            with suppress(SessionEnded):
+                rows = await session.look(self._statements.holders(key), deadline=deadline)
+                holders = self._told(session, key, rows)
+            with self._state:
+                if claim.id in self._waiting:
+                    self._waiting[claim.id] = holders
+        pause = delay(before, jitter=self._clock.jitter(), first=FIRST, most=MOST)
+        return Held(holders, None, pause)
+
+    def _carrier_of(self, grant: Grant) -> AsyncAdvisorySession | None:
+        carrier, claim = self._carriers.get(grant.claim.id), grant.claim
+        if carrier is None or not carrier.holds(self._statements.key_of(claim.name), claim.id):
+            return None
+        return carrier
+
+    async def renew(
+        self, grants: Sequence[Grant], *, deadline: float
+    ) -> Sequence[Renewal | Proven]:
+        """See the protocol: one heartbeat of the session, shared by all its claims."""
+        carriers = [self._carrier_of(grant) for grant in grants]
+        outcomes = {
+            one: await self._proven(one, deadline) for one in set(carriers) if one is not None
+        }
+        return [Renewal.LOST if one is None else outcomes[one] for one in carriers]
+
+    async def _proven(self, session: AsyncAdvisorySession, deadline: float) -> Renewal | Proven:
+        now = self._clock.now()
+        try:
+            if not session.is_usable(now):
+                return Renewal.LOST
+            # As a rule one of the session's own heartbeats has proven it not long ago.
+            if now - session.counted_from > FRESH * session.ttl:
+                await session.prove(deadline=deadline)
+        except SessionEnded:
+            return Renewal.LOST
+        except LockError:
+            return Renewal.UNKNOWN
+        return Proven(session.counted_from)
+
+    async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
+        """See the protocol."""
+        return await self._end(grant.claim, deadline=deadline, tombstone=tombstone)
+
+    async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
+        """See the protocol."""
+        await self._end(claim, deadline=deadline, tombstone=tombstone)
+
+    async def _end(self, claim: Claim, *, deadline: float, tombstone: bool) -> bool:
+        """Let the claim neither hold nor wait; whether it held."""
+        if tombstone:
+            self._bury(claim)
+        key = self._statements.key_of(claim.name)
+        self._leave_line(key, claim.id)
+        carrier = self._carriers.get(claim.id)
+        if carrier is None:
+            return False
+        was_held = False
+        # A session that may not be used any more is not kept alive either.
+        if carrier.is_usable(self._clock.now()):
+            with suppress(SessionEnded):
+                was_held = await carrier.give_back(key, claim, deadline=deadline)
+        self._carriers.pop(claim.id, None)
+        return was_held
+
+    def _leave_line(self, key: Hashable, claim_id: str) -> None:
+        with self._state:
+            if self._waiting.pop(claim_id, None) is None:
+                return
+            self._wakeups.forget(claim_id)
+            following = self._lines.leave(key, claim_id)
+        if following is not None:
+            self._wakeups.ring(following)
+
+    def _bury(self, claim: Claim) -> None:
+        """Remember that a claim is over: all requests for it come through here."""
+        now = self._clock.now()
+        with self._state:
+            self._tombs[claim.id] = now + max(claim.ttl, TOMBSTONE)
+            while self._tombs[oldest := next(iter(self._tombs))] <= now:
+                del self._tombs[oldest]
+
+    # -- waiting -----------------------------------------------------------------------
+
+    async def wait(self, claim: Claim, *, deadline: float) -> None:
+        """See the protocol."""
+        await self._wakeups.wait(claim.id, deadline=deadline)
+
+    def rouse(self, claim: Claim) -> None:
+        """See the protocol."""
+        self._wakeups.ring(claim.id)
+
+    def _freed(self, key: Hashable) -> None:
+        first = self._lines.first(key)
+        if first is not None:
+            self._wakeups.ring(first)
+
+    # -- looking -----------------------------------------------------------------------
+
+    async def inspect(self, name: str, *, deadline: float) -> Inspection:
+        """See the protocol; a holder elsewhere is known by its connection alone."""
+        key = self._statements.key_of(name)
+
+        async def look(session: AsyncAdvisorySession) -> tuple[Holder, ...]:
+            rows = await session.look(self._statements.holders(key), deadline=deadline)
+            return self._told(session, key, rows)
+
+        return Inspection(name, 1, await self._by_session(look, deadline), ())
+
+    def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
+        """See the protocol; the server knows no names, only what they were hashed to."""
+        del prefix, deadline
+        raise ConfigurationError(
+            f"{self.location} keeps no names with mode=advisory, so they cannot be listed; ask for "
+            "one by its name"
+        )
+
+    async def break_(
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
+        """See the protocol; here a lease ends with its session, and all others of it."""
+        del token, owner
+        key = self._statements.key_of(name)
+        rows = await self._by_session(
+            lambda session: session.look(self._statements.holders(key), deadline=deadline),
+            deadline,
+        )
+        if not rows:
+            return ()
+        statement = self._statements.end_session(int(rows[0][0]))
+        raise ConfigurationError(
+            f"with mode=advisory a lease cannot be broken alone, since its connection carries all "
+            f"locks of its client; to end them all, say {statement}",
+            name=name,
+        )
+
+    def _told(self, session: AsyncAdvisorySession, key: Hashable, rows: Rows) -> tuple[Holder, ...]:
+        """Return who holds; of our own session it is known which claim does."""
+        holders: list[Holder] = []
+        for number, user, host, program in rows:
+            if number == session.number and (ours := self._holders_here(key)):
+                holders += ours
+                continue
+            label = f"connection {number} of {user}" + (f", {program}" if program else "")
+            owner = Owner(host=str(host or "local"), pid=0, label=label)
+            holders.append(Holder(owner=owner, token=None, weight=1, age=0.0, remaining=None))
+        return tuple(holders)
+
+    def _holders_here(self, key: Hashable) -> tuple[Holder, ...]:
+        session = self._session
+        standing = None if session is None else session.standings.get(key)
+        if standing is None or not standing.is_held:
+            return ()
+        age = max(0.0, self._clock.now() - standing.since)
+        owner = Owner.from_text(standing.claim.owner)
+        return (Holder(owner=owner, token=None, weight=1, age=age, remaining=None),)
+
+    # -- sessions ----------------------------------------------------------------------
+
+    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
+        """See the protocol."""
+        self._ttl = ttl
+        self._alarms.append(hurry)
+
+    async def _by_session(
+        self, act: Callable[[AsyncAdvisorySession], Awaitable[T]], deadline: float
+    ) -> T:
+        """Return what is seen, by another session if the first one ends meanwhile."""
+        while True:
+            session = await self._opened(None, deadline)
+            with suppress(SessionEnded):
+                return await act(session)
+
+    async def _opened(self, ttl: float | None, deadline: float) -> AsyncAdvisorySession:
+        """Return the session to use, opening one where there is none; None takes any ttl."""
+        while (session := self._session) is None or not session.is_usable(self._clock.now()):
+            opening = await self._opening.fly(
+                partial(self._open, ttl, deadline), deadline=deadline + LAST_WORD
+            )
+            if opening.is_known:
+                opening.result()
+            elif opening.is_cut_off:
+                raise BackendUnavailable(f"{self.location}: closed before there was a session")
+            if self._clock.now() >= deadline:
+                raise BackendUnavailable(f"{self.location}: there was no time left to connect")
+        if ttl is not None and session.ttl != ttl:
+            if session.standings:
+                raise ConfigurationError(
+                    f"ttl={ttl!r}: this client's session lasts for {session.ttl!r} s and carries "
+                    "all its locks; use another client for another ttl"
+                )
+            await session.last_for(ttl, deadline=deadline)
+        return session
+
+    async def _open(self, ttl: float | None, deadline: float) -> None:
+        self._ttl = ttl or self._ttl
+        sent_at = self._clock.now()
+        connection = await self._connect(self._ttl, deadline)
+        try:
+            self._session = AsyncAdvisorySession(
+                connection,
+                self._statements,
+                ttl=self._ttl,
+                sent_at=sent_at,
+                where=self.location,
+                clock=self._clock,
+                alarm=self._raise_alarm,
+                freed=self._freed,
+            )
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, RuntimeError):
+                raise BackendUnavailable(
+                    f"{self.location}: no thread is to be had for the session: {error}"
+                ) from error
+            raise
+
+    def _raise_alarm(self) -> None:
+        """Let holders be told, and those who wait ask by another session."""
+        for hurry in self._alarms:
+            hurry()
+        for claim_id in list(self._waiting):
+            self._wakeups.ring(claim_id)
+
+    async def disown(self, client: str, *, deadline: float) -> None:
+        """See the protocol: the session is left to the server, which ends it in its time."""
+        del client, deadline
+        with self._state:
+            session, self._session = self._session, None
+            self._carriers.clear()
+        if session is not None:
+            await session.leave()
+
+    async def aclose(self) -> None:
+        """See the protocol."""
+        await self._opening.end()
+        with self._state:
+            session, self._session = self._session, None
+            self._carriers.clear()
+        if session is not None:
+            await session.close()
+
+    def after_fork_in_child(self) -> None:
+        """Let the child begin with nothing of the parent's."""
+        session = self._session
+        self._begin()
+        if session is not None:
+            session.leak()
