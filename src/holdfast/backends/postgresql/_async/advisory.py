@@ -58,8 +58,6 @@ class AsyncPostgresqlAdvisoryBackend(AsyncAdvisoryBackend):
                 # Before anything is set: what is said to a session that is given away reaches
                 # somebody else's.
                 await self._prove_session(link, deadline)
-            else:
-                link.prepared = set()
             self._is_pooled = greeting.is_pooled
             await link.exchange([self._statements.last_for(ttl)], deadline=deadline)
             return AsyncAdvisoryConnection(link, number=greeting.pid, told=self._sentence)

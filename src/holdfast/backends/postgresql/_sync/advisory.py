@@ -60,8 +60,6 @@ class PostgresqlAdvisoryBackend(AdvisoryBackend):
                 # Before anything is set: what is said to a session that is given away reaches
                 # somebody else's.
                 self._prove_session(link, deadline)
-            else:
-                link.prepared = set()
             self._is_pooled = greeting.is_pooled
             link.exchange([self._statements.last_for(ttl)], deadline=deadline)
             return AdvisoryConnection(link, number=greeting.pid, told=self._sentence)

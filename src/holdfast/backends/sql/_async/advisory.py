@@ -91,6 +91,8 @@ class AsyncAdvisoryBackend(AsyncBackend):
     def _begin(self) -> None:
         self._state = runtime.StateLock()
         self._session: AsyncAdvisorySession | None = None
+        self._lost: list[AsyncAdvisorySession] = []
+        """Those that are about to be closed by whoever sends on them."""
         self._opening = AsyncSingleFlight[None](self._clock)
         self._carriers: dict[str, AsyncAdvisorySession] = {}
         self._lines = LocalLines()
@@ -343,6 +345,7 @@ class AsyncAdvisoryBackend(AsyncBackend):
 
     async def _open(self, ttl: float | None, deadline: float) -> None:
         self._ttl = ttl or self._ttl
+        self._lost = [one for one in (*self._lost, self._session) if one and one.is_running()]
         sent_at = self._clock.now()
         connection = await self._connect(self._ttl, deadline)
         try:
@@ -385,9 +388,11 @@ class AsyncAdvisoryBackend(AsyncBackend):
         await self._opening.end()
         with self._state:
             session, self._session = self._session, None
+            lost, self._lost = self._lost, []
             self._carriers.clear()
-        if session is not None:
-            await session.close()
+        for one in (*lost, session):
+            if one is not None:
+                await one.close()
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""

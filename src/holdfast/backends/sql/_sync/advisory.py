@@ -93,6 +93,8 @@ class AdvisoryBackend(Backend):
     def _begin(self) -> None:
         self._state = runtime.StateLock()
         self._session: AdvisorySession | None = None
+        self._lost: list[AdvisorySession] = []
+        """Those that are about to be closed by whoever sends on them."""
         self._opening = SingleFlight[None](self._clock)
         self._carriers: dict[str, AdvisorySession] = {}
         self._lines = LocalLines()
@@ -339,6 +341,7 @@ class AdvisoryBackend(Backend):
 
     def _open(self, ttl: float | None, deadline: float) -> None:
         self._ttl = ttl or self._ttl
+        self._lost = [one for one in (*self._lost, self._session) if one and one.is_running()]
         sent_at = self._clock.now()
         connection = self._connect(self._ttl, deadline)
         try:
@@ -381,9 +384,11 @@ class AdvisoryBackend(Backend):
         self._opening.end()
         with self._state:
             session, self._session = self._session, None
+            lost, self._lost = self._lost, []
             self._carriers.clear()
-        if session is not None:
-            session.close()
+        for one in (*lost, session):
+            if one is not None:
+                one.close()
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""

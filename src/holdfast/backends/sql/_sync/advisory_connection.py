@@ -44,7 +44,7 @@ class Link(Protocol):
 class AdvisoryConnection:
     """A link whose end is told as the end of the session.
 
-    `number` is the server's for this session. `told` makes a sentence of a driver's error.
+    `number` is the server's for this session. `told` makes a sentence of what the server says.
     """
 
     def __init__(self, link: Link, *, number: int, told: Callable[[Exception], LockError]) -> None:
@@ -62,11 +62,10 @@ class AdvisoryConnection:
             raise  # there was no time to ask
         except Exception as error:
             # Whatever the driver makes of an end: its own errors, or what it stumbles over.
-            told = self._told(error)
-            if self._link.is_open and not isinstance(told, OutcomeUnknown):
+            if self._link.is_open and not isinstance(told := self._told(error), OutcomeUnknown):
                 raise told from error
             self.close()
-            raise SessionEnded(str(told)) from error
+            raise SessionEnded("the session with the server has ended") from error
         return rows
 
     @property

@@ -270,17 +270,21 @@ class AdvisorySession:
             return False
         return True
 
+    def is_running(self) -> bool:
+        """Whether somebody still sends on the connection, or is about to close it."""
+        return self._task is not None and self._task.is_alive()
+
     def _run_beside(self) -> None:
         self._left = runtime.Event()
         self._task = runtime.spawn(partial(self._run, self._left), name="holdfast-session")
 
     def _keep_running(self) -> None:
         """Let the background go on that somebody ended with all other tasks."""
-        if self._task is None or self._task.is_alive():
+        if self.is_running():
             return
         # Where no thread is to be had, the next one who comes tries again.
         with self._state, suppress(RuntimeError):
-            if not (self._task.is_alive() or self._is_ending or self._is_over):
+            if not (self.is_running() or self._is_ending or self._is_over):
                 self._run_beside()
 
     def _run(self, left: runtime.Event) -> None:
@@ -381,7 +385,8 @@ class AdvisorySession:
         _log.debug("%s: the session that carries advisory locks has ended", self._where)
         # Closed by whoever sends on it, unless nobody does: it may be in the middle of that.
         self._connection.cut()
-        if self._task is not None and not self._task.is_alive():
+        self._kick.set()
+        if not self.is_running():
             self._connection.close()
         self._turn_away(left)
         self._alarm()
