@@ -56,16 +56,20 @@ class Backend:
     options: tuple[str, ...]
 
 
-def backends() -> Iterator[Backend]:
+def backends(*, in_every_mode: bool = False) -> Iterator[Backend]:
     """Yield the backends that have a page; several schemes may lead to one class."""
     by_class: dict[type, list[str]] = {}
     for scheme in urls.schemes():
         try:
-            found = urls.backend_class(scheme, flavour="_async")
+            found = {urls.backend_class(scheme, flavour="_async"): scheme}
+            for mode in urls.modes(scheme) if in_every_mode else ():
+                one = urls.backend_class(scheme, flavour="_async", mode=mode)
+                found.setdefault(one, f"{scheme}, mode={mode}")
         except ImportError:
             continue  # its driver is not installed, or it is still being written
-        if (ROOT / page_of(found)).exists():
-            by_class.setdefault(found, []).append(scheme)
+        for one, called in found.items():
+            if (ROOT / page_of(one)).exists():
+                by_class.setdefault(one, []).append(called)
     for found, schemes in by_class.items():
         yield Backend(
             page=page_of(found),
@@ -121,11 +125,12 @@ def capabilities_table() -> Iterator[str]:
     fields = (
         *("fair", "shared", "push_wakeup", "explicit_owner", "lock_delay", "hands_over"),
         "sequencers",
+        "keeps_records",
     )
     head = (*fields, "token_quality", "ends_by", "shortest ttl", "URL options")
     yield row("backend", *(f"`{one}`" if "_" in one or one in fields else one for one in head))
     yield "|---" * (len(head) + 1) + "|"
-    for one in backends():
+    for one in backends(in_every_mode=True):
         can = one.capabilities
         yield row(
             f"[`{'`, `'.join(one.schemes)}`](../{one.page.removeprefix('docs/')})",

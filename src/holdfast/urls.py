@@ -74,12 +74,19 @@ def adopt_client(
     )
 
 
-def backend_class(scheme: str, *, flavour: str) -> Any:  # noqa: ANN401 - as above
-    """Return the class behind a known scheme, importing its module now."""
+def backend_class(scheme: str, *, flavour: str, mode: str | None = None) -> Any:  # noqa: ANN401
+    """Return the class behind a known scheme, importing its module now; the usual mode's."""
     room = _room_of(scheme)
     if room is None:
         raise KeyError(scheme)
-    return _imported(room, flavour=flavour, needed_by=f"{scheme}://")
+    chosen = None if mode is None else declared(room).modes[mode]
+    return _imported(room, flavour=flavour, needed_by=f"{scheme}://", mode=chosen)
+
+
+def modes(scheme: str) -> tuple[str, ...]:
+    """Return what `mode=` may say for a known scheme; nothing where there is but one way."""
+    room = _room_of(scheme)
+    return () if room is None else tuple(declared(room).modes)
 
 
 def schemes() -> tuple[str, ...]:

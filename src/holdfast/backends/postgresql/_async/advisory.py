@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from psycopg import Error
 
 from holdfast.backends.postgresql import advisory_findings, refusals
+from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
 from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
 from holdfast.backends.postgresql.advisory import OLDEST, PostgresqlStatements
 from holdfast.backends.postgresql.greeting import GREETING, Greeting
 from holdfast.backends.postgresql.link.aio import Link
-from holdfast.backends.postgresql.subscription.aio import Subscription
-from holdfast.backends.postgresql.subscription.proving import NoPush
 from holdfast.backends.sql._async.advisory import AsyncAdvisoryBackend
 from holdfast.backends.sql._async.advisory_connection import AsyncAdvisoryConnection
+from holdfast.backends.sql.ringing import NoPush
 from holdfast.backends.sql.steps import Ask
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import ConfigurationError
@@ -57,7 +57,7 @@ class AsyncPostgresqlAdvisoryBackend(AsyncAdvisoryBackend):
             if greeting.is_pooled:
                 # Before anything is set: what is said to a session that is given away reaches
                 # somebody else's.
-                await self._prove_session(link, deadline)
+                await self._prove_session(deadline)
             self._is_pooled = greeting.is_pooled
             await link.exchange([self._statements.last_for(ttl)], deadline=deadline)
             return AsyncAdvisoryConnection(link, number=greeting.pid, told=self._sentence)
@@ -69,7 +69,7 @@ class AsyncPostgresqlAdvisoryBackend(AsyncAdvisoryBackend):
             raise
 
     def _sentence(self, error: Exception) -> LockError:
-        return refusals.refused(error, where=self.location)  # type: ignore[arg-type]
+        return refusals.refused(error, where=self.location)
 
     def _refuse_if_unfit(self, greeting: Greeting) -> None:
         if greeting.version < OLDEST * 10_000:
@@ -83,20 +83,15 @@ class AsyncPostgresqlAdvisoryBackend(AsyncAdvisoryBackend):
                 "clients; give the primary's address"
             )
 
-    async def _prove_session(self, link: Link, deadline: float) -> None:
+    async def _prove_session(self, deadline: float) -> None:
         """Raise unless what stands between keeps one session of the server for each of ours.
 
         A notification reaches a connection that is idle only if the server's session is its own.
         """
-        listener = Link(clock=self._clock, where=self.location)
+        wire = AsyncPostgresqlWire(self._address, clock=self._clock, most=1)
+        channel = f"holdfast_session_{os.urandom(8).hex()}"
         try:
-            await listener.connect(self._address, deadline=deadline)
-            channel = f"holdfast_session_{os.urandom(8).hex()}"
-            subscription = Subscription(listener, channel, _ignore, clock=self._clock)
-            await subscription.begin(deadline=deadline)
-            proof = Ask("SELECT pg_notify($1, $2)", (channel, subscription.proof))
-            await link.exchange([proof], deadline=deadline)
-            await subscription.prove(deadline=deadline)
+            subscription = await wire.subscribe(channel, _ignore, deadline=deadline)
             await subscription.close()
         except NoPush as error:
             raise ConfigurationError(
@@ -105,7 +100,7 @@ class AsyncPostgresqlAdvisoryBackend(AsyncAdvisoryBackend):
                 "server's own address, or leave mode=advisory out"
             ) from error
         finally:
-            listener.close()
+            await wire.close()
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from psycopg import Error
 
 from holdfast.backends.postgresql import advisory_findings, refusals
+from holdfast.backends.postgresql._sync.wire import PostgresqlWire
 from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
 from holdfast.backends.postgresql.advisory import OLDEST, PostgresqlStatements
 from holdfast.backends.postgresql.greeting import GREETING, Greeting
 from holdfast.backends.postgresql.link.threads import Link
-from holdfast.backends.postgresql.subscription.proving import NoPush
-from holdfast.backends.postgresql.subscription.threads import Subscription
 from holdfast.backends.sql._sync.advisory import AdvisoryBackend
 from holdfast.backends.sql._sync.advisory_connection import AdvisoryConnection
+from holdfast.backends.sql.ringing import NoPush
 from holdfast.backends.sql.steps import Ask
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import ConfigurationError
@@ -59,7 +59,7 @@ class PostgresqlAdvisoryBackend(AdvisoryBackend):
             if greeting.is_pooled:
                 # Before anything is set: what is said to a session that is given away reaches
                 # somebody else's.
-                self._prove_session(link, deadline)
+                self._prove_session(deadline)
             self._is_pooled = greeting.is_pooled
             link.exchange([self._statements.last_for(ttl)], deadline=deadline)
             return AdvisoryConnection(link, number=greeting.pid, told=self._sentence)
@@ -71,7 +71,7 @@ class PostgresqlAdvisoryBackend(AdvisoryBackend):
             raise
 
     def _sentence(self, error: Exception) -> LockError:
-        return refusals.refused(error, where=self.location)  # type: ignore[arg-type]
+        return refusals.refused(error, where=self.location)
 
     def _refuse_if_unfit(self, greeting: Greeting) -> None:
         if greeting.version < OLDEST * 10_000:
@@ -85,20 +85,15 @@ class PostgresqlAdvisoryBackend(AdvisoryBackend):
                 "clients; give the primary's address"
             )
 
-    def _prove_session(self, link: Link, deadline: float) -> None:
+    def _prove_session(self, deadline: float) -> None:
         """Raise unless what stands between keeps one session of the server for each of ours.
 
         A notification reaches a connection that is idle only if the server's session is its own.
         """
-        listener = Link(clock=self._clock, where=self.location)
+        wire = PostgresqlWire(self._address, clock=self._clock, most=1)
+        channel = f"holdfast_session_{os.urandom(8).hex()}"
         try:
-            listener.connect(self._address, deadline=deadline)
-            channel = f"holdfast_session_{os.urandom(8).hex()}"
-            subscription = Subscription(listener, channel, _ignore, clock=self._clock)
-            subscription.begin(deadline=deadline)
-            proof = Ask("SELECT pg_notify($1, $2)", (channel, subscription.proof))
-            link.exchange([proof], deadline=deadline)
-            subscription.prove(deadline=deadline)
+            subscription = wire.subscribe(channel, _ignore, deadline=deadline)
             subscription.close()
         except NoPush as error:
             raise ConfigurationError(
@@ -107,7 +102,7 @@ class PostgresqlAdvisoryBackend(AdvisoryBackend):
                 "server's own address, or leave mode=advisory out"
             ) from error
         finally:
-            listener.close()
+            wire.close()
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""

@@ -10,8 +10,8 @@ from holdfast._async.backend import AsyncBackend
 from holdfast._async.single_flight import LAST_WORD, AsyncSingleFlight
 from holdfast._async.wakeups import AsyncWakeups
 from holdfast.backends.sql._async.advisory_session import AsyncAdvisorySession, Statements
-from holdfast.backends.sql._async.polling import FIRST, MOST
 from holdfast.backends.sql.ending import SessionEnded
+from holdfast.backends.sql.lines import LESS_QUICK, QUICK
 from holdfast.backends.sql.local_lines import LocalLines
 from holdfast.core.backoff import delay
 from holdfast.core.door import TOMBSTONE
@@ -156,7 +156,7 @@ class AsyncAdvisoryBackend(AsyncBackend):
             with self._state:
                 if claim.id in self._waiting:
                     self._waiting[claim.id] = holders
-        pause = delay(before, jitter=self._clock.jitter(), first=FIRST, most=MOST)
+        pause = delay(before, jitter=self._clock.jitter(), first=QUICK, most=LESS_QUICK)
         return Held(holders, None, pause)
 
     def _carrier_of(self, grant: Grant) -> AsyncAdvisorySession | None:

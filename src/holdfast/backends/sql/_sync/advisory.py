@@ -12,8 +12,8 @@ from holdfast._sync.backend import Backend
 from holdfast._sync.single_flight import LAST_WORD, SingleFlight
 from holdfast._sync.wakeups import Wakeups
 from holdfast.backends.sql._sync.advisory_session import AdvisorySession, Statements
-from holdfast.backends.sql._sync.polling import FIRST, MOST
 from holdfast.backends.sql.ending import SessionEnded
+from holdfast.backends.sql.lines import LESS_QUICK, QUICK
 from holdfast.backends.sql.local_lines import LocalLines
 from holdfast.core.backoff import delay
 from holdfast.core.door import TOMBSTONE
@@ -158,7 +158,7 @@ class AdvisoryBackend(Backend):
             with self._state:
                 if claim.id in self._waiting:
                     self._waiting[claim.id] = holders
-        pause = delay(before, jitter=self._clock.jitter(), first=FIRST, most=MOST)
+        pause = delay(before, jitter=self._clock.jitter(), first=QUICK, most=LESS_QUICK)
         return Held(holders, None, pause)
 
     def _carrier_of(self, grant: Grant) -> AdvisorySession | None:
