@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import inspect
+import os
 import select
 import sys
 import threading
@@ -235,6 +236,8 @@ class Task:
 
     def __init__(self, thread: threading.Thread) -> None:
         self._thread = thread
+        self._process = os.getpid()
+        self.has_ended = False
 
     def join(self) -> None:
         """Wait until it has ended, unless it is the caller itself."""
@@ -246,7 +249,9 @@ class Task:
 
     def is_alive(self) -> bool:
         """Whether it still runs; false in a forked child, which has no such thread."""
-        return self._thread.is_alive()
+        # Not by asking the thread: an interrupt in the middle of that lets Python take it for
+        # ended, for good, and a second one would be started beside it.
+        return not self.has_ended and self._process == os.getpid()
 
 
 Lookout = Task
@@ -264,11 +269,15 @@ def spawn(function: Callable[[], None], *, name: str) -> Task:
 
     def work() -> None:
         _here.is_background = True
-        function()
+        try:
+            function()
+        finally:
+            task.has_ended = True
 
     thread = threading.Thread(target=work, name=name, daemon=True)
+    task = Task(thread)
     start(thread)
-    return Task(thread)
+    return task
 
 
 def undertake(function: Callable[[], None], *, name: str, ended: Event) -> Task | None:

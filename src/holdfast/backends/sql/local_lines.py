@@ -34,17 +34,13 @@ class LocalLines:
             line[claim_id] = before + 1
         return before
 
-    def leave(self, key: Hashable, claim_id: str) -> str | None:
-        """Forget a claim; return who is the first because of it, None if nobody is."""
+    def leave(self, key: Hashable, claim_id: str) -> None:
+        """Forget a claim."""
         line = self._lines.get(key)
-        if line is None or claim_id not in line:
-            return None
-        was_first = next(iter(line)) == claim_id
-        del line[claim_id]
-        if not line:
-            del self._lines[key]
-            return None
-        return next(iter(line)) if was_first else None
+        if line is not None:
+            line.pop(claim_id, None)
+            if not line:
+                self._lines.pop(key, None)
 
     def first(self, key: Hashable) -> str | None:
         """Return who is the first at this key."""

@@ -12,16 +12,14 @@ def test_the_first_who_comes_asks_and_the_others_do_not():
     assert lines.join("other key", "b")
 
 
-def test_who_follows_the_first_is_told_and_nobody_else():
+def test_who_leaves_makes_room_for_who_comes_next():
     lines = LocalLines()
     for one in "abc":
         lines.join("key", one)
 
-    assert lines.leave("key", "b") is None
-    assert lines.leave("key", "a") == "c"
-    assert lines.leave("key", "a") is None
-    assert lines.leave("key", "c") is None
-    assert lines.first("key") is None
+    for leaving, first in [("b", "a"), ("a", "c"), ("a", "c"), ("c", None), ("c", None)]:
+        lines.leave("key", leaving)
+        assert lines.first("key") == first
 
 
 def test_questions_are_counted_while_one_waits():

@@ -215,13 +215,12 @@ class AsyncAdvisoryBackend(AsyncBackend):
         return was_held
 
     def _leave_line(self, key: Hashable, claim_id: str) -> None:
+        # All of it each time: an interrupt may have struck before it was done.
         with self._state:
-            if self._waiting.pop(claim_id, None) is None:
-                return
+            self._lines.leave(key, claim_id)
             self._wakeups.forget(claim_id)
-            following = self._lines.leave(key, claim_id)
-        if following is not None:
-            self._wakeups.ring(following)
+            self._waiting.pop(claim_id, None)
+        self._freed(key)
 
     def _bury(self, claim: Claim) -> None:
         """Remember that a claim is over: all requests for it come through here."""
@@ -242,6 +241,7 @@ class AsyncAdvisoryBackend(AsyncBackend):
         self._wakeups.ring(claim.id)
 
     def _freed(self, key: Hashable) -> None:
+        """Let whoever is first in our own line ask."""
         first = self._lines.first(key)
         if first is not None:
             self._wakeups.ring(first)

@@ -128,6 +128,7 @@ class AdvisorySession:
         self._task: runtime.Task | None = None
         self._is_ending = False
         self._is_over = False
+        self._is_told = False
         self._run_beside()
 
     # -- taking and giving back --------------------------------------------------------
@@ -170,14 +171,18 @@ class AdvisorySession:
 
         In the order in which they were asked for, so it comes after one that is not answered.
         """
-        if standing.leaving is None:
+        leaving = standing.leaving
+        if leaving is None:
             ask = self._statements.give_back(key, self.number)
             heard = partial(self._given_back, key, standing)
             # A lock that could not be given back ends with the session, as all others do.
-            standing.leaving = Request(ask, deadline=deadline, heard=heard, failed=self._lose)
-            self._requests.append(standing.leaving)
+            leaving = Request(ask, deadline=deadline, heard=heard, failed=self._lose)
+            standing.leaving = leaving
+        # An interrupt may have struck before it was put there.
+        if not (leaving.is_begun or leaving in self._requests):
+            self._requests.append(leaving)
             self._kick.set()
-        return standing.leaving
+        return leaving
 
     def _taken(self, key: Hashable, standing: Standing[Request], answer: object) -> None:
         standing.is_held = answer in (1, True)
@@ -266,9 +271,18 @@ class AdvisorySession:
         is_late = now >= trusted_until(sent_at=self.counted_from, ttl=self.ttl)
         if is_late or not self._connection.is_sound:
             # For good: its leases were told so, and a late answer must not bring it back.
-            self._lose()
+            self._give_up()
             return False
         return True
+
+    def _give_up(self) -> None:
+        """Use it no more; whoever sends on it does the rest, since nothing interrupts that one."""
+        self._is_over = True
+        self._connection.cut()
+        self._kick.set()
+        if not self.is_running():
+            self._lose()
+            self._connection.close()
 
     def is_running(self) -> bool:
         """Whether somebody still sends on the connection, or is about to close it."""
@@ -292,6 +306,7 @@ class AdvisorySession:
             self._serve()
         finally:
             if self._is_over:
+                self._lose()
                 self._connection.close()
             left.set()
             if not (self._is_ending or self._is_over):
@@ -376,20 +391,15 @@ class AdvisorySession:
     def _lose(self) -> None:
         """Know that nothing is carried any more, and let everybody know."""
         with self._state:
-            was_over, self._is_over = self._is_over, True
+            self._is_over = True
+            was_told, self._is_told = self._is_told, True
             left = list(self._requests)
             self._requests.clear()
             self.standings.clear()
-        if was_over:
-            return
-        _log.debug("%s: the session that carries advisory locks has ended", self._where)
-        # Closed by whoever sends on it, unless nobody does: it may be in the middle of that.
-        self._connection.cut()
-        self._kick.set()
-        if not self.is_running():
-            self._connection.close()
         self._turn_away(left)
-        self._alarm()
+        if not was_told:
+            _log.debug("%s: the session that carries advisory locks has ended", self._where)
+            self._alarm()
 
     def _turn_away(self, requests: Sequence[Request]) -> None:
         for request in requests:
