@@ -65,9 +65,9 @@ def test_a_transaction_pooler_that_hides_takes_no_lock_it_could_lose(
             locks.lock(f"{name} 2").acquire(timeout=5)
 
         assert lease.lost.wait(20)
+        # What was set for our session, and locked by it, has reached the pooler's.
         other.execute("SELECT pg_advisory_unlock_all()")
-    # What was set for the session has reached the pooler's.
-    shared_server().terminate("true")
+        other.execute("RESET idle_session_timeout")
 
 
 def test_session_mode_serves(flavour, sessions, name):
