@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from holdfast.backends.mysql.findings import version_of
 from holdfast.backends.sql.advisory_findings import no_records, silence
 from holdfast.backends.sql.steps import Ask
 from holdfast.model import Finding
@@ -23,22 +24,11 @@ SETTINGS = Ask(
 def findings(settings: Mapping[str, str], *, ttl: float) -> list[Finding]:
     """Return what an operator should know; `settings` are the rows of `SETTINGS`."""
     return [
-        _version(settings["version"]),
+        version_of(settings["version"]),
         no_records("a restart, a failover"),
         silence("wait_timeout", float(settings["wait_timeout"]), wanted=math.ceil(ttl)),
         _nodes(settings),
     ]
-
-
-def _version(version: str) -> Finding:
-    if "mariadb" in version.lower():
-        return Finding("ok", "server", f"MariaDB {version}")
-    return Finding(
-        "note",
-        "server",
-        f"MySQL {version}, on which Holdfast's statements were never run",
-        "try it before you rely on it; MariaDB 10.11 is what the tests run on",
-    )
 
 
 def _nodes(settings: Mapping[str, str]) -> Finding:

@@ -22,10 +22,15 @@ SETTINGS = Ask(
 def findings(rows: Rows) -> Sequence[Finding]:
     """Return what there is to say of the answer to `SETTINGS`."""
     [(version, flush, has_binlog, sync)] = rows
-    return (_version(str(version)), _durability(int(flush)), _replicas(int(has_binlog), int(sync)))
+    return (
+        version_of(str(version)),
+        _durability(int(flush)),
+        _replicas(int(has_binlog), int(sync)),
+    )
 
 
-def _version(version: str) -> Finding:
+def version_of(version: str) -> Finding:
+    """Tell which server it is, and whether it was ever tried."""
     if "mariadb" in version.lower():
         return Finding("ok", "server", f"MariaDB {version}")
     return Finding(

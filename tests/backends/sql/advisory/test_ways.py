@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from eventually import eventually
 
-from holdfast import LeaseLost
+from holdfast import BackendUnavailable, LeaseLost
 
 
 def test_a_silent_cut_frees_the_name_only_after_its_holder_has_stopped(store, rivals, proxy, diary):
@@ -59,3 +59,18 @@ def test_a_lost_answer_leaves_nothing_behind(store, rivals, proxy):
 def _any_request(_message: object) -> bool:
     # A statement that was prepared goes by its name.
     return True
+
+
+def test_an_outage_at_the_first_request_leaves_nobody_in_line(store, rivals, proxy):
+    """Nobody withdraws a claim for which nothing was done; those behind it would wait for ever."""
+    far = rivals.locks(store.url(proxy.address), ttl=60.0)
+    proxy.refuse()
+    for _ in range(2):
+        with pytest.raises(BackendUnavailable):
+            far.lock(rivals.name).acquire(timeout=5)
+
+    proxy.accept()
+
+    far.lock(rivals.name).acquire(timeout=20).release()
+    backend = getattr(far, "_inner", far)._client.backend
+    assert (backend._waiting, backend._carriers) == ({}, {})

@@ -15,7 +15,7 @@ from holdfast.backends.sessions._sync.inspecting import Inspecting
 from holdfast.backends.sessions._sync.renewing import renewed
 from holdfast.backends.sessions._sync.session import Session
 from holdfast.backends.sessions.refusals import SessionEnded, Unreadable
-from holdfast.core.door import TOMBSTONE
+from holdfast.core.tombs import Tombs
 from holdfast.errors import BackendUnavailable, ConfigurationError, LockError
 from holdfast.model import Held, Proven, Renewal
 from holdfast.options import DEFAULT_TTL
@@ -61,7 +61,7 @@ class SessionsBackend(Backend):
         self._reading: Inspecting | None = None
         self._opening = SingleFlight[None](self._clock)
         self._carriers: dict[str, Inspecting] = {}
-        self._tombs: dict[str, float] = {}
+        self._tombs = Tombs()
         self._broken: dict[str, None] = {}
         self._leaving: list[runtime.Task] = []
 
@@ -69,7 +69,7 @@ class SessionsBackend(Backend):
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
-        if self._tombs and self._is_over(claim):
+        if self._tombs.has(claim, now=self._clock.now()):
             return Held(())
         while True:
             reading = self._carriers[claim.id] = self._opened(claim.ttl, deadline)
@@ -233,14 +233,8 @@ class SessionsBackend(Backend):
 
     def _bury(self, claim: Claim) -> None:
         """Remember that a claim is over: all requests for it come through here."""
-        now = self._clock.now()
         with self._state:
-            self._tombs[claim.id] = now + max(claim.ttl, TOMBSTONE)
-            while self._tombs[oldest := next(iter(self._tombs))] <= now:
-                del self._tombs[oldest]
-
-    def _is_over(self, claim: Claim) -> bool:
-        return self._tombs.get(claim.id, 0.0) > self._clock.now()
+            self._tombs.bury(claim, now=self._clock.now())
 
     # -- sessions ----------------------------------------------------------------------
 

@@ -17,8 +17,9 @@ import logging
 from collections import deque
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from holdfast.backends.sql._async.advisory_requests import Request
 from holdfast.backends.sql.ending import AnotherSession, SessionEnded
 from holdfast.backends.sql.standing import Standing
 from holdfast.core.trust import trusted_until
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from holdfast.backends.sql._async.advisory_connection import AsyncAdvisoryConnection
+    from holdfast.backends.sql._async.advisory_requests import Statements
     from holdfast.backends.sql.steps import Ask, Rows
     from holdfast.model import Claim
     from holdfast.runtime.clock import Clock
@@ -46,49 +48,6 @@ IDLE = 30.0
 
 GOODBYE = 0.5
 """A request that is under way when the session is closed may take so long."""
-
-
-class Statements(Protocol):
-    """What is said to a store; each answers one row, the answer and whose session gave it."""
-
-    def take(self, key: Any, number: int) -> Ask:  # noqa: ANN401 - whatever `key_of` returns
-        """Lock the key, if it is free and the session is the one of that number."""
-        ...
-
-    def give_back(self, key: Any, number: int) -> Ask:  # noqa: ANN401 - as above
-        """Unlock it again."""
-        ...
-
-    def beat(self) -> Ask:
-        """Say nothing but that we live."""
-        ...
-
-    def last_for(self, ttl: float) -> Ask:
-        """Let the server end the session when nothing came for so long, or a little longer."""
-        ...
-
-
-class Request:
-    """Something that the session is to ask, and what came of it."""
-
-    def __init__(
-        self,
-        ask: Ask,
-        *,
-        deadline: float,
-        heard: Callable[[Any], None] | None = None,
-        failed: Callable[[], object] | None = None,
-    ) -> None:
-        self.ask = ask
-        self.deadline = deadline
-        self.heard = heard
-        """Told of the answer in the step in which it comes; then the row names the session too."""
-        self.failed = failed
-        """Told, in the same way, that the server has answered by an error."""
-        self.ended = runtime.Event()
-        self.is_begun = False
-        self.rows: Rows = ()
-        self.error: LockError | None = None
 
 
 class AsyncAdvisorySession:

@@ -6,18 +6,23 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast._sync.backend import Backend
 from holdfast._sync.single_flight import LAST_WORD, SingleFlight
 from holdfast._sync.wakeups import Wakeups
-from holdfast.backends.sql._sync.advisory_session import AdvisorySession, Statements
+from holdfast.backends.sql._sync.advisory_session import AdvisorySession
 from holdfast.backends.sql.ending import SessionEnded
 from holdfast.backends.sql.lines import LESS_QUICK, QUICK
 from holdfast.backends.sql.local_lines import LocalLines
 from holdfast.core.backoff import delay
-from holdfast.core.door import TOMBSTONE
-from holdfast.errors import BackendUnavailable, ConfigurationError, LockError
+from holdfast.core.tombs import Tombs
+from holdfast.errors import (
+    BackendUnavailable,
+    ConfigurationError,
+    LockError,
+    OutcomeUnknown,
+)
 from holdfast.model import (
     Capabilities,
     Grant,
@@ -37,7 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from holdfast.backends.sql._sync.advisory_connection import AdvisoryConnection
-    from holdfast.backends.sql.steps import Ask, Rows
+    from holdfast.backends.sql._sync.advisory_requests import Statements
+    from holdfast.backends.sql.steps import Rows
     from holdfast.model import Claim
     from holdfast.runtime.clock import Clock
 
@@ -48,22 +54,6 @@ FRESH = 0.5
 
 NAMED_AGAIN = 10
 """Of so many questions in vain, one asks who holds it too: that costs more than the others."""
-
-
-class AdvisoryStatements(Statements, Protocol):
-    """What is said to a store beside what its session says."""
-
-    def key_of(self, name: str) -> Hashable:
-        """Return what is locked for a name."""
-        ...
-
-    def holders(self, key: Any) -> Ask:  # noqa: ANN401 - whatever `key_of` returns
-        """Tell whose sessions have the lock: number, user, host, program."""
-        ...
-
-    def end_session(self, number: int) -> str:
-        """Return the statement by which an operator ends a session, for people."""
-        ...
 
 
 class AdvisoryBackend(Backend):
@@ -81,7 +71,7 @@ class AdvisoryBackend(Backend):
     )
     min_ttl = 0.05
 
-    def __init__(self, statements: AdvisoryStatements, *, location: str, clock: Clock) -> None:
+    def __init__(self, statements: Statements, *, location: str, clock: Clock) -> None:
         self.location = location
         self._statements = statements
         self._clock = clock
@@ -101,7 +91,7 @@ class AdvisoryBackend(Backend):
         self._wakeups = Wakeups(self._clock)
         self._waiting: dict[str, tuple[Holder, ...]] = {}
         """Those who wait, each with who was last seen to hold what it wants."""
-        self._tombs: dict[str, float] = {}
+        self._tombs = Tombs()
 
     def _connect(self, ttl: float, deadline: float) -> AdvisoryConnection:
         """Return a connection whose session the server ends when nothing came for a ttl."""
@@ -111,22 +101,35 @@ class AdvisoryBackend(Backend):
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
-        if self._tombs and self._tombs.get(claim.id, 0.0) > self._clock.now():
+        if self._tombs.has(claim, now=self._clock.now()):
             return Held(())
         key = self._statements.key_of(claim.name)
         if claim.queues and not self._is_first(key, claim):
             return Held(self._holders_here(key))
-        while True:
-            session = self._carriers[claim.id] = self._opened(claim.ttl, deadline)
-            # Where it ended nothing of it can be left: what it carried went with it.
-            with suppress(SessionEnded):
-                has_it = session.take(key, claim, deadline=deadline)
-                break
+        try:
+            session, has_it = self._taken(key, claim, deadline)
+        except OutcomeUnknown:
+            raise  # it is asked for again, or withdrawn
+        except LockError:
+            # Nothing was done, so nobody withdraws it: those behind it would wait for ever.
+            self._leave_line(key, claim.id)
+            self._carriers.pop(claim.id, None)
+            raise
         if has_it:
             self._leave_line(key, claim.id)
             return Grant(claim, None, session.ttl, counted_from=session.counted_from)
         self._carriers.pop(claim.id, None)
         return self._held(session, key, claim, deadline, is_ours=has_it is None)
+
+    def _taken(
+        self, key: Hashable, claim: Claim, deadline: float
+    ) -> tuple[AdvisorySession, bool | None]:
+        """Ask for the lock, by another session if the first one ends meanwhile."""
+        while True:
+            session = self._carriers[claim.id] = self._opened(claim.ttl, deadline)
+            # Where it ended nothing of it can be left: what it carried went with it.
+            with suppress(SessionEnded):
+                return session, session.take(key, claim, deadline=deadline)
 
     def _is_first(self, key: Hashable, claim: Claim) -> bool:
         """Let the claim stand in our own line; whether it is the one that asks."""
@@ -152,7 +155,8 @@ class AdvisoryBackend(Backend):
             before = self._lines.asked(key, claim.id)
             holders = self._waiting.get(claim.id, ())
         if before % NAMED_AGAIN == 0:
-            with suppress(SessionEnded):
+            # Whatever it is, the answer is known without: this is for people.
+            with suppress(LockError):
                 rows = session.look(self._statements.holders(key), deadline=deadline)
                 holders = self._told(session, key, rows)
             with self._state:
@@ -222,11 +226,8 @@ class AdvisoryBackend(Backend):
 
     def _bury(self, claim: Claim) -> None:
         """Remember that a claim is over: all requests for it come through here."""
-        now = self._clock.now()
         with self._state:
-            self._tombs[claim.id] = now + max(claim.ttl, TOMBSTONE)
-            while self._tombs[oldest := next(iter(self._tombs))] <= now:
-                del self._tombs[oldest]
+            self._tombs.bury(claim, now=self._clock.now())
 
     # -- waiting -----------------------------------------------------------------------
 
