@@ -270,7 +270,7 @@ BY_SESSION = Life(
     is_proven=True,
     has_own_ttl=False,
     lost_as="session_ended",
-    outlives_a_crash="its session has ended: an election and a full ttl",
+    outlives_a_crash="its session has ended: a full ttl, after an election if there is one",
 )
 
 
