@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from servers.starting import Server
 
 
 @dataclass(frozen=True)
@@ -52,3 +55,15 @@ def _made(directory: Path, name: str, *options: str) -> tuple[str, str]:
         capture_output=True,
     )
     return certificate, key
+
+
+def copied_for(server: Server) -> Certificates:
+    """Return copies in a server's directory that its account can read, and nobody else."""
+    found, owner = certificates(), server.directory.stat()
+    copies = []
+    for one in (found.authority, found.certificate, found.key):
+        copy = shutil.copy(one, server.directory)
+        os.chown(copy, owner.st_uid, owner.st_gid)
+        Path(copy).chmod(0o600)
+        copies.append(str(copy))
+    return Certificates(*copies)

@@ -94,18 +94,21 @@ class Address:
 
 
 def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Address:
-    """Return what the URL names; options beside it win over what stands in it."""
-    reason = "it says nothing"
+    """Return what the URL names; options beside it win over what stands in it.
+
+    What neither says is left to libpq, which asks the environment.
+    """
+    reason = None
     given = {key: str(value) for key, value in options.items()}
     try:
         found = conninfo_to_dict(url, **given)
     except ProgrammingError as error:
         found = {}
+        # Not raised here: the driver's error quotes what could not be read, and that may be the
+        # password.
         is_option = re.search("connection option|query parameter", str(error))
         reason = "it has an option that libpq does not know" if is_option else "see its parts"
-    if not found:
-        # Out of the block: the driver's error quotes what could not be read, and that may be
-        # the password.
+    if reason is not None:
         raise ConfigurationError(
             f"{where} cannot be read as libpq would: {reason}; percent-encode what is special"
         )

@@ -1,0 +1,92 @@
+"""What a URL leaves to the drivers comes through: TLS and Unix sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from servers.certificates import certificates, copied_for
+from servers.mariadb import MariadbServer
+
+from holdfast import ConfigurationError
+from holdfast.backends.sql.steps import Ask
+
+CIPHER = "SHOW SESSION STATUS LIKE 'Ssl_cipher'"
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[MariadbServer]:
+    """A server that speaks TLS, and has a user who has to show a certificate."""
+    one = MariadbServer()
+    files = copied_for(one)
+    one.options = (
+        f"--ssl-ca={files.authority}",
+        f"--ssl-cert={files.certificate}",
+        f"--ssl-key={files.key}",
+    )
+    with one:
+        one.run("CREATE DATABASE test")
+        for user, what in (("guest", "SSL"), ("known", "X509")):
+            one.run(f"CREATE USER {user}@'%%' IDENTIFIED BY 's3cret' REQUIRE {what}")
+            one.run(f"GRANT ALL ON test.* TO {user}@'%%'")
+        yield one
+
+
+def cycle(flavour, url: str, **options: str) -> str:
+    """Return by which cipher a lock was taken and given back."""
+    locks = flavour.locks(url, request_timeout=20.0, **options)
+    locks.lock("door").acquire(timeout=20).release()
+    wire = getattr(locks, "_inner", locks)._client.backend._wire
+    deadline = flavour.clock.now() + 20
+    return str(flavour.call(wire.ask, Ask(CIPHER), deadline=deadline)[0][1])
+
+
+def test_tls_by_an_authority_of_ones_own(flavour, guarded):
+    url = guarded.url(user="guest", password="s3cret")
+
+    assert cycle(flavour, url, ssl_ca=certificates().authority)
+
+
+def test_tls_options_may_stand_in_the_url(flavour, guarded):
+    url = guarded.url(user="guest", password="s3cret")
+
+    assert cycle(flavour, f"{url}?ssl_ca={certificates().authority}")
+
+
+def test_a_certificate_of_our_own(flavour, guarded):
+    found = certificates()
+    shown = {"ssl_cert": found.certificate, "ssl_key": found.key}
+    url = guarded.url(user="known", password="s3cret")
+
+    assert cycle(flavour, url, ssl_ca=found.authority, **shown)
+
+
+def test_a_certificate_of_another_host_is_refused(flavour, guarded):
+    """It is for 127.0.0.1; by a name of this machine it is a stranger's."""
+    url = guarded.url(user="guest", password="s3cret").replace("127.0.0.1", "localhost")
+
+    with pytest.raises(ConfigurationError, match="no TLS connection could be made"):
+        cycle(flavour, url, ssl_ca=certificates().authority)
+
+
+def test_a_certificate_of_an_unknown_authority_is_refused(flavour, guarded):
+    url = guarded.url(user="guest", password="s3cret")
+
+    with pytest.raises(ConfigurationError, match="no TLS connection could be made"):
+        cycle(flavour, url, ssl="true")
+
+
+@pytest.mark.parametrize("how", ["in the URL", "beside it"])
+def test_a_socket_of_this_machine(flavour, server, how):
+    path = str(server.directory / "socket")
+    url = "mariadb://root@localhost/test"
+    in_url, beside = (
+        (f"{url}?unix_socket={path}", {})
+        if how == "in the URL"
+        else (
+            url,
+            {"unix_socket": path},
+        )
+    )
+
+    assert cycle(flavour, in_url, **beside) == ""

@@ -1,0 +1,119 @@
+"""What a URL leaves to libpq comes through: TLS, Unix sockets, the environment, service files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from servers.certificates import certificates, copied_for
+from servers.postgresql import PostgresqlServer
+
+from holdfast import ConfigurationError
+
+IS_TLS = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+USER = "SELECT current_user::text, current_setting('application_name')"
+
+# TLS alone is let in over TCP, and only with the password by one of its users.
+ACCESS = """
+local all all trust
+hostssl all guest 127.0.0.1/32 scram-sha-256
+hostssl all all 127.0.0.1/32 trust
+"""
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[PostgresqlServer]:
+    one = PostgresqlServer(access=ACCESS)
+    files = copied_for(one)
+    one.settings |= {"ssl": "on", "ssl_cert_file": files.certificate, "ssl_key_file": files.key}
+    with one:
+        one.run("CREATE ROLE guest LOGIN PASSWORD 's3cret'")
+        yield one
+
+
+@pytest.mark.parametrize("sslmode", ["require", "verify-ca", "verify-full"])
+def test_tls_by_an_authority_of_ones_own(wire_to, guarded, sslmode):
+    wire = wire_to(guarded.url(), sslmode=sslmode, sslrootcert=certificates().authority)
+
+    assert wire.ask(IS_TLS) == [(True,)]
+
+
+def test_tls_options_may_stand_in_the_url(wire_to, guarded):
+    options = f"sslmode=verify-full&sslrootcert={certificates().authority}"
+
+    assert wire_to(f"{guarded.url()}?{options}").ask(IS_TLS) == [(True,)]
+
+
+def test_a_certificate_of_another_host_is_refused(wire_to, guarded):
+    """It is for 127.0.0.1; by a name of this machine it is a stranger's."""
+    url = guarded.url().replace("127.0.0.1", "localhost")
+    wire = wire_to(url, sslmode="verify-full", sslrootcert=certificates().authority)
+
+    with pytest.raises(ConfigurationError, match="no TLS connection could be made"):
+        wire.ask(IS_TLS)
+
+
+def test_a_certificate_of_an_unknown_authority_is_refused(wire_to, guarded, server):
+    other = str(certificates().certificate)
+    wire = wire_to(guarded.url(), sslmode="verify-full", sslrootcert=other)
+
+    with pytest.raises(ConfigurationError, match="no TLS connection could be made"):
+        wire.ask(IS_TLS)
+
+
+@pytest.mark.parametrize("form", ["postgresql:///postgres?host={host}&port={port}&user=postgres"])
+def test_a_socket_of_this_machine(wire_to, server, form):
+    wire = wire_to(form.format(host=server.directory, port=server.port))
+
+    assert wire.ask("SELECT inet_client_addr() IS NULL") == [(True,)]
+
+
+def test_a_socket_by_its_percent_encoded_path(wire_to, server):
+    host = str(server.directory).replace("/", "%2F")
+
+    wire = wire_to(f"postgresql://postgres@{host}:{server.port}/postgres")
+
+    assert wire.ask("SELECT inet_client_addr() IS NULL") == [(True,)]
+
+
+def test_the_password_of_the_environment(wire_to, guarded, monkeypatch):
+    wrong = wire_to(guarded.url(user="guest"))
+    with pytest.raises(ConfigurationError, match="does not know this user and password"):
+        wrong.ask(USER)
+    monkeypatch.setenv("PGPASSWORD", "s3cret")
+
+    assert wire_to(guarded.url(user="guest")).ask(USER)[0][0] == "guest"
+
+
+def test_a_password_file(wire_to, guarded, monkeypatch, tmp_path):
+    path = tmp_path / "passwords"
+    path.write_text(f"127.0.0.1:{guarded.port}:*:guest:s3cret\n")
+    path.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(path))
+
+    assert wire_to(guarded.url(user="guest")).ask(USER)[0][0] == "guest"
+
+
+@pytest.mark.parametrize("by", ["url", "environment"])
+def test_a_service_file(wire_to, guarded, monkeypatch, tmp_path, by):
+    path = tmp_path / "services"
+    path.write_text(
+        f"[shop]\nhost=127.0.0.1\nport={guarded.port}\nuser=guest\npassword=s3cret\n"
+        f"dbname=postgres\nsslmode=require\napplication_name=shop\n"
+    )
+    monkeypatch.setenv("PGSERVICEFILE", str(path))
+    if by == "environment":
+        monkeypatch.setenv("PGSERVICE", "shop")
+
+    wire = wire_to("postgresql://?service=shop" if by == "url" else "postgresql://")
+
+    assert wire.ask(USER) == [("guest", "shop")]
+
+
+def test_where_nothing_is_said_the_environment_says_it(wire_to, server, monkeypatch):
+    monkeypatch.setenv("PGHOST", str(server.directory))
+    monkeypatch.setenv("PGPORT", str(server.port))
+    monkeypatch.setenv("PGUSER", "postgres")
+    monkeypatch.setenv("PGDATABASE", "postgres")
+
+    assert wire_to("postgresql://").ask(USER)[0][0] == "postgres"
