@@ -44,7 +44,8 @@ UPDATE {{door}} SET last_token = LAST_INSERT_ID(GREATEST(last_token + 1, {MICROS
 WHERE `key` = %s AND {_EMPTY}
 """
 # So it is in a list of values; and where the name is known, whether its door is empty is asked
-# again and again, up to the last.
+# again and again, up to the last. Where it is not, no token comes: on a connection that counts the
+# rows which it found, as SQLAlchemy's do, one that was not changed counts as well.
 _TAKE_NEW = f"""
 INSERT INTO {{door}} (`key`, last_token, token, client, owner, party, weight, ttl, lock_delay,
     min_hold, standing, since, until, bell, capacity, crowd, head, id)
@@ -52,7 +53,7 @@ VALUES (%s, LAST_INSERT_ID({MICROSECONDS}), last_token, %s, %s, %s, %s, %s, %s, 
     {NOW} + ttl, '', %s, 0, 0, %s)
 ON DUPLICATE KEY UPDATE
     last_token = IF({_EMPTY}, LAST_INSERT_ID(GREATEST(last_token + 1, {MICROSECONDS})),
-        last_token),
+        last_token + LAST_INSERT_ID(0)),
     token = IF({_EMPTY}, last_token, token), client = IF({_EMPTY}, %s, client),
     owner = IF({_EMPTY}, %s, owner), party = IF({_EMPTY}, %s, party),
     weight = IF({_EMPTY}, %s, weight), ttl = IF({_EMPTY}, %s, ttl),
@@ -62,7 +63,8 @@ ON DUPLICATE KEY UPDATE
     capacity = IF({_EMPTY}, %s, capacity), id = IF({_EMPTY}, %s, id)
 """
 _RELEASE = f"""
-UPDATE {{door}} SET id = '', client = '', owner = '', party = NULL, until = 0
+UPDATE {{door}} SET token = LAST_INSERT_ID(token), id = '', client = '', owner = '', party = NULL,
+    until = 0
 WHERE `key` = %s AND id = %s AND crowd = 0 AND standing = 0 AND until > {NOW}
     AND since + min_hold <= {NOW}
 """
@@ -198,7 +200,7 @@ class Statements:
     def token_in(self, rows: Rows) -> int | None:
         """See the protocol."""
         [(changed, token)] = rows
-        return int(token) if changed else None
+        return int(token) if changed and token else None
 
     # -- for several -------------------------------------------------------------------
 
