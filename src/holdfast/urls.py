@@ -16,6 +16,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.options import checked_keywords
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from holdfast.core.declaring import Declaration, ForeignClients, Mode
@@ -72,6 +73,37 @@ def adopt_client(
     return backend.from_client(
         client, clock=clock, namespace=checked_namespace(namespace), **options
     )
+
+
+def open_by_factory(
+    connect: Callable[[], object],
+    *,
+    backend: str,
+    flavour: str,
+    namespace: str,
+    clock: Clock,
+    options: dict[str, object],
+) -> Any:  # noqa: ANN401 - of either flavour
+    """Return the backend of that scheme, whose connections a function makes. No I/O yet."""
+    if not callable(connect):
+        raise TypeError(f"a factory is a function that connects, not {type(connect).__name__}")
+    room = _room_of(backend)
+    accepted = None if room is None else declared(room).factory_options
+    if room is None or accepted is None:
+        known = (one for one in schemes() if _takes_factory(one))
+        raise ConfigurationError(
+            f"backend={backend!r} takes no factory; accepted: {', '.join(sorted(known))}"
+        )
+    checked_keywords(options, accepted=accepted, what="from_factory()")
+    found = _imported(room, flavour=flavour, needed_by=f"backend={backend!r}")
+    return found.from_factory(
+        connect, clock=clock, namespace=checked_namespace(namespace), **options
+    )
+
+
+def _takes_factory(scheme: str) -> bool:
+    room = _room_of(scheme)
+    return room is not None and declared(room).factory_options is not None
 
 
 def backend_class(scheme: str, *, flavour: str, mode: str | None = None) -> Any:  # noqa: ANN401

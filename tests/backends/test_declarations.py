@@ -31,7 +31,7 @@ def test_every_room_with_a_backend_is_in_the_table_and_nothing_else():
     """A store that is forgotten there cannot be opened."""
     rooms = {path.parent.name for path in BACKENDS.glob("*/declaration.py")}
 
-    assert set(urls.ROOMS) == rooms
+    assert set(urls.ROOMS) == rooms - {"sessions", "sql"}  # what stores are written on, and none
     assert max(Counter(urls.ROOMS).values()) == 1
 
 
@@ -70,9 +70,11 @@ def test_an_extra_that_is_declared_can_be_installed(room):
 @pytest.mark.parametrize("room", urls.ROOMS)
 def test_whoever_declares_clients_can_adopt_one(room):
     scheme = next(iter(urls.declared(room).schemes))
-    has_a_way = hasattr(urls.backend_class(scheme, flavour="_sync"), "from_client")
+    backend = urls.backend_class(scheme, flavour="_sync")
 
-    assert has_a_way == bool(urls.declared(room).clients)
+    assert hasattr(backend, "from_client") == bool(urls.declared(room).clients)
+    takes_factory = urls.declared(room).factory_options is not None
+    assert hasattr(backend, "from_factory") == takes_factory
 
 
 def test_no_declaration_imports_a_driver():
@@ -132,8 +134,10 @@ def test_the_refusal_of_a_stranger_lists_the_clients_that_are_declared():
         Locks.from_client(object())
 
     assert str(refused.value) == (
-        "no backend is known for builtins.object; accepted: clients of redis-py and valkey-py "
-        "(Redis, RedisCluster, and what Sentinel.master_for returns), and KazooClient"
+        "no backend is known for builtins.object; accepted: connections of PyMySQL and asyncmy, "
+        "engines of SQLAlchemy with mysql+pymysql:// or mysql+asyncmy://, connections and pools of "
+        "psycopg 3, engines of SQLAlchemy with postgresql+psycopg://, clients of redis-py and "
+        "valkey-py (Redis, RedisCluster, and what Sentinel.master_for returns), and KazooClient"
     )
     for room in urls.ROOMS:
         for clients in urls.declared(room).clients:

@@ -104,6 +104,24 @@ class Flavour:
         self._opened.append(locks)
         return locks
 
+    def adopted(self, client: Any, **options: Any) -> Any:
+        """Return a client over what an application has."""
+        kind = Locks if self._loop is None else AsyncLocks
+        return self._kept(self.call(kind.from_client, client, **options))
+
+    def by_factory(self, connect: Callable[[], Any], **options: Any) -> Any:
+        """Return a client over connections that a function makes."""
+        kind = Locks if self._loop is None else AsyncLocks
+        return self._kept(self.call(kind.from_factory, connect, **options))
+
+    def _kept(self, one: Any) -> Any:
+        self._opened.append(one)
+        return one
+
+    def close_after_clients(self, one: Any) -> None:
+        """Close something, by blocking calls, when those who use it are closed."""
+        self._opened.insert(0, one)
+
     def give_up_after(self, seconds: float) -> None:
         """Let the clients that were opened so far give up a request after so long.
 

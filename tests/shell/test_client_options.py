@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ MAKERS = [
     for name, make in (
         ("__init__", kind),
         ("from_client", kind.from_client),
+        ("from_factory", functools.partial(kind.from_factory, backend="postgresql")),
         ("from_backend", kind.from_backend),
     )
 ]
@@ -46,6 +48,7 @@ def test_what_was_chosen_arrives(make: Callable[..., Any], monkeypatch):
     backend = kind(clock=clock)
     monkeypatch.setattr(urls, "open_backend", lambda *_, **__: backend)
     monkeypatch.setattr(urls, "adopt_client", lambda *_, **__: backend)
+    monkeypatch.setattr(urls, "open_by_factory", lambda *_, **__: backend)
 
     locks = make(
         backend, ttl=11.0, request_timeout=7.0, label="web", on_event=events.append, clock=clock

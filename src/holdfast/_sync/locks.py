@@ -99,8 +99,11 @@ class Locks:
 
         One of redis-py or valkey-py, of this flavour: Redis, RedisCluster, or what
         Sentinel.master_for returns; or a KazooClient, for either flavour. Only its settings are
-        read, once: it is never closed by us, and its connections are not used by us but left
-        to you.
+        read, once: its connections are not used by us but left to you.
+
+        An engine of SQLAlchemy's, a pool or a connection of psycopg's, or a connection of the
+        MySQL drivers lends its connections, one for each request, and gets them back as they
+        were. Nothing that you give is ever closed by us.
         """
         from holdfast import urls  # late: only urls knows the backends
 
@@ -120,6 +123,46 @@ class Locks:
         )
         self = cls.__new__(cls)
         self._set_up(backend, options)
+        return self
+
+    @classmethod
+    def from_factory(
+        cls,
+        connect: Callable[[], object],
+        *,
+        backend: str,
+        namespace: str = "holdfast",
+        ttl: float = DEFAULT_TTL,
+        label: str | None = None,
+        request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
+        on_event: Callable[[Event], None] | None = None,
+        clock: Clock | None = None,
+        **backend_options: object,
+    ) -> Self:
+        """Return locks over connections that a function of yours makes, each time a new one.
+
+        `backend` says whose: "postgresql" (psycopg), "mysql" or "mariadb" (PyMySQL, in asyncio
+        asyncmy). What it returns is ours: it is kept while it is of use, and closed.
+        """
+        from holdfast import urls  # late: only urls knows the backends
+
+        options = ClientOptions(
+            ttl=ttl,
+            label=label,
+            request_timeout=request_timeout,
+            on_event=on_event,
+            clock=Clock() if clock is None else clock,
+        )
+        made = urls.open_by_factory(
+            connect,
+            backend=backend,
+            flavour="_sync",
+            namespace=namespace,
+            clock=options.clock,
+            options=backend_options,
+        )
+        self = cls.__new__(cls)
+        self._set_up(made, options)
         return self
 
     @classmethod

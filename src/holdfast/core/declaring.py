@@ -42,11 +42,15 @@ class ForeignClients:
     """Which flavour a class belongs to; None where both flavours take it."""
     is_ours: Callable[[Any], bool] | None = None
     """Whether a client leads to this store; None where its package leads to no other."""
+    objection: Callable[[Any], str | None] | None = None
+    """Why one that leads to this store is refused all the same; None where none is."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Packages whose classes only look like theirs, each with the reason."""
 
     def objection_to(self, client: object) -> str | None:
         """Say why what looks like one of them is refused, or None where it is not."""
+        if self.objection is not None and self.includes(client):
+            return self.objection(client)
         return next((self.refused[one] for one in _roots(client) if one in self.refused), None)
 
     def includes(self, client: object) -> bool:
@@ -88,6 +92,8 @@ class Declaration:
     """Whose clients it adopts."""
     modes: Mapping[str, Mode] = field(default_factory=dict)
     """What `mode=` may say, the usual one among it; empty where there is but one way."""
+    factory_options: frozenset[str] | None = None
+    """What may be given beside a function that connects; None where none is accepted."""
 
     def usual(self) -> Mode:
         """Return the way that is meant where nothing else is said."""

@@ -32,6 +32,7 @@ __all__ = [
     "Context",
     "Event",
     "ExitStack",
+    "Lock",
     "Lookout",
     "LoopGuard",
     "Owing",
@@ -73,6 +74,7 @@ Context = asyncio.Task[Any]
 # Between two awaits a task is alone, so this never waits; the one of `threading` is in C, and
 # entering it costs less than a context manager in Python that does nothing.
 StateLock = threading.RLock
+Lock = asyncio.Lock
 
 
 class Event:

@@ -35,6 +35,7 @@ __all__ = [
     "Context",
     "Event",
     "ExitStack",
+    "Lock",
     "Lookout",
     "LoopGuard",
     "Owing",
@@ -70,6 +71,7 @@ OTHER_CLIENT = "holdfast.AsyncLocks"
 OWNER = "thread"
 
 StateLock = threading.RLock
+Lock = threading.Lock
 Context = threading.Thread
 context = threading.current_thread
 

@@ -1,8 +1,38 @@
-"""The URLs of MySQL and MariaDB, which are one store: the statements are those that both know."""
+"""The URLs of MySQL and MariaDB, which are one store, and what lends connections to one."""
 
 from __future__ import annotations
 
-from holdfast.core.declaring import Declaration, Mode
+from typing import Any
+
+from holdfast.backends.sql.clients import (
+    LENT_TO,
+    is_for_asyncio,
+    leads_to,
+    objection_to_driver,
+    objection_to_engine,
+)
+from holdfast.core.declaring import Declaration, ForeignClients, Mode
+
+OTHER_DRIVER = (
+    "is of another driver; connect with PyMySQL, in asyncio with asyncmy, or give the locks the URL"
+)
+
+
+def _is_asyncmy(kind: type) -> bool:
+    return any(one.__module__.partition(".")[0] == "asyncmy" for one in kind.__mro__)
+
+
+def _objection_to_driver(client: object) -> str | None:
+    return objection_to_driver(client, what="a connection of PyMySQL's or asyncmy's")
+
+
+def _objection_to_engine(client: Any) -> str | None:  # noqa: ANN401 - not installed with us
+    return objection_to_engine(
+        client,
+        {False: ("pymysql",), True: ("asyncmy",)},
+        example={False: "mysql+pymysql://", True: "mysql+asyncmy://"},
+    )
+
 
 DECLARATION = Declaration(
     backend="MysqlBackend",
@@ -15,4 +45,23 @@ DECLARATION = Declaration(
         "table": Mode(module="backend", backend="MysqlBackend"),
         "advisory": Mode(module="advisory", backend="MysqlAdvisoryBackend"),
     },
+    factory_options=LENT_TO,
+    clients=(
+        ForeignClients(
+            packages=frozenset({"pymysql", "asyncmy"}),
+            listed_as="connections of PyMySQL and asyncmy",
+            options=LENT_TO,
+            is_asyncio=_is_asyncmy,
+            objection=_objection_to_driver,
+            refused=dict.fromkeys(("MySQLdb", "aiomysql", "mariadb", "mysql"), OTHER_DRIVER),
+        ),
+        ForeignClients(
+            packages=frozenset({"sqlalchemy"}),
+            listed_as="engines of SQLAlchemy with mysql+pymysql:// or mysql+asyncmy://",
+            options=LENT_TO,
+            is_asyncio=is_for_asyncio,
+            is_ours=leads_to("mysql", "mariadb"),
+            objection=_objection_to_engine,
+        ),
+    ),
 )

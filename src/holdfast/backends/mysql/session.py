@@ -25,7 +25,7 @@ LONGEST_LOCK_WAIT = 2.0
 """Who waits for a row longer is told so, and asks anew. A request that its client has given up
 does not wait much longer than that, and then comes late."""
 
-GREETING: Sequence[Ask] = (
+SETTINGS: Sequence[Ask] = (
     # Every read that decides comes after the lock, and has to see what others wrote until then.
     Ask("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", ()),
     # What a mode of the server's would change is said here: how text is quoted, and whether a
@@ -37,8 +37,8 @@ GREETING: Sequence[Ask] = (
         f" lock_wait_timeout = {LONGEST_LOCK_WAIT:.0f}, group_concat_max_len = 65536",
         (),
     ),
-    Ask("SELECT SYSDATE(6), SLEEP(0.001), SYSDATE(6)", ()),
 )
+GREETING: Sequence[Ask] = (*SETTINGS, Ask("SELECT SYSDATE(6), SLEEP(0.001), SYSDATE(6)", ()))
 
 _IDLE = Ask(f"SET SESSION wait_timeout = {IDLE:.0f}", ())
 

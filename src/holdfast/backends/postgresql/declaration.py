@@ -1,8 +1,33 @@
-"""The URLs of PostgreSQL, as libpq writes them."""
+"""The URLs of PostgreSQL, as libpq writes them, and what lends connections to one."""
 
 from __future__ import annotations
 
-from holdfast.core.declaring import Declaration, Mode
+from typing import Any
+
+from holdfast.backends.sql.clients import (
+    LENT_TO,
+    is_for_asyncio,
+    leads_to,
+    objection_to_driver,
+    objection_to_engine,
+)
+from holdfast.core.declaring import Declaration, ForeignClients, Mode
+
+OPTIONS = LENT_TO | {"schema"}
+OTHER_DRIVER = "is of another driver; connect with psycopg 3, or give the locks the URL"
+
+
+def _objection_to_driver(client: object) -> str | None:
+    return objection_to_driver(client, what="a connection or a pool of psycopg's")
+
+
+def _objection_to_engine(client: Any) -> str | None:  # noqa: ANN401 - not installed with us
+    return objection_to_engine(
+        client,
+        {False: ("psycopg",), True: ("psycopg", "psycopg_async")},
+        example=dict.fromkeys((False, True), "postgresql+psycopg://"),
+    )
+
 
 DECLARATION = Declaration(
     backend="PostgresqlBackend",
@@ -15,4 +40,23 @@ DECLARATION = Declaration(
         "table": Mode(module="backend", backend="PostgresqlBackend"),
         "advisory": Mode(module="advisory", backend="PostgresqlAdvisoryBackend"),
     },
+    factory_options=OPTIONS,
+    clients=(
+        ForeignClients(
+            packages=frozenset({"psycopg", "psycopg_pool"}),
+            listed_as="connections and pools of psycopg 3",
+            options=OPTIONS,
+            is_asyncio=is_for_asyncio,
+            objection=_objection_to_driver,
+            refused=dict.fromkeys(("psycopg2", "asyncpg", "aiopg", "pg8000"), OTHER_DRIVER),
+        ),
+        ForeignClients(
+            packages=frozenset({"sqlalchemy"}),
+            listed_as="engines of SQLAlchemy with postgresql+psycopg://",
+            options=OPTIONS,
+            is_asyncio=is_for_asyncio,
+            is_ours=leads_to("postgresql"),
+            objection=_objection_to_engine,
+        ),
+    ),
 )

@@ -24,6 +24,11 @@ name took eight times as long."""
 
 SLOW_TO_NOTICE = 300.0
 
+ONE_CONNECTION = (
+    "the locks were given one connection, which cannot work and listen at once, so who waits has "
+    "to ask again and again"
+)
+
 NEEDED = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 
@@ -60,6 +65,7 @@ class Facts:
 
     `ahead` is by how many seconds the server's clock is ahead of ours, at least; `push` whether
     its notifications reach us, None if nobody tried. `settings` are those of our own session.
+    `room` is how many connections the application lends at once, None where they are ours.
     """
 
     where: str
@@ -73,6 +79,7 @@ class Facts:
     rights: Rights
     snapshot: Snapshot | None
     connections: int
+    room: int | None = None
 
 
 def findings(facts: Facts) -> list[Finding]:
@@ -118,6 +125,13 @@ def _server(facts: Facts) -> Iterator[Finding]:
 
 
 def _pooler(facts: Facts) -> Finding:
+    if facts.room == 1:
+        return Finding(
+            "warning",
+            "one connection",
+            f"{ONE_CONNECTION}; all else is as safe as with more",
+            "give them a pool with room for two, or the URL",
+        )
     if facts.push is False:
         return Finding(
             "warning",
@@ -300,8 +314,8 @@ _KEEPALIVES = ("idle", "interval", "count")
 
 
 def _connections(facts: Facts) -> Iterator[Finding]:
-    if facts.is_pooled:
-        return  # the pooler's clients do not count there
+    if facts.is_pooled or facts.room is not None:
+        return  # the pooler's clients do not count there, and what is lent is there already
     settings = facts.settings
     most = int(settings["max_connections"])
     kept = ("superuser_reserved_connections", "reserved_connections")

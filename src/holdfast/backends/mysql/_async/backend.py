@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.backends.mysql import findings
+from holdfast.backends.mysql._async.lent_wire import AsyncMysqlLentWire
 from holdfast.backends.mysql._async.wire import AsyncMysqlWire
 from holdfast.backends.mysql.addresses import OPTIONS, address_of_url
 from holdfast.backends.mysql.dialect import MysqlDialect
+from holdfast.backends.mysql.lent_connections import where_of
 from holdfast.backends.mysql.schema import Tables
 from holdfast.backends.mysql.statements import Statements
 from holdfast.backends.mysql.sweeping import MysqlBroom
+from holdfast.backends.sql._async.adopting import AsyncAdopting
 from holdfast.backends.sql._async.backend import AsyncSqlBackend, checked_connections
 from holdfast.backends.sql._async.wire import MOST
 from holdfast.backends.sql.ringing import Ringing
@@ -25,8 +28,12 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 
-class AsyncMysqlBackend(AsyncSqlBackend[AsyncMysqlWire]):
+class AsyncMysqlBackend(AsyncAdopting, AsyncSqlBackend[AsyncMysqlWire]):
     """Locks in two tables of a MySQL or MariaDB database."""
+
+    _scheme = "mysql"
+    _lent_wire = AsyncMysqlLentWire
+    _where_of = staticmethod(where_of)
 
     capabilities = Capabilities(
         fair=True,
@@ -53,9 +60,19 @@ class AsyncMysqlBackend(AsyncSqlBackend[AsyncMysqlWire]):
         **options: object,
     ) -> None:
         address = address_of_url(url, where=location, options=options)
+        wire = AsyncMysqlWire(address, clock=clock, most=checked_connections(connections))
+        self._set_up(wire, clock=clock, namespace=namespace, table=table)
+
+    def _set_up(
+        self,
+        wire: AsyncMysqlWire,
+        *,
+        clock: Clock,
+        namespace: str = "holdfast",
+        table: str = "holdfast",
+    ) -> None:
         tables = Tables(table)
         namespace = checked_namespace(namespace)
-        wire = AsyncMysqlWire(address, clock=clock, most=checked_connections(connections))
         store = Store(
             tables,
             MysqlDialect(tables),
@@ -63,7 +80,7 @@ class AsyncMysqlBackend(AsyncSqlBackend[AsyncMysqlWire]):
             Ringing(),
             MysqlBroom(tables),
         )
-        super().__init__(wire, store, location=location, clock=clock, namespace=namespace)
+        super().__init__(wire, store, location=wire.where, clock=clock, namespace=namespace)
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol; nothing is made for it."""

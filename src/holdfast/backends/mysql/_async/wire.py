@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.backends.mysql import refusals
 from holdfast.backends.mysql.link.aio import DriverError, Link
-from holdfast.backends.mysql.session import FRAMING, GREETING, check_greeting
+from holdfast.backends.mysql.session import FRAMING, GREETING, SETTINGS, check_greeting
 from holdfast.backends.sql._async.wire import MOST, AsyncWire
 from holdfast.errors import BackendUnavailable, LockError
 from holdfast.runtime import aio as runtime
@@ -29,6 +29,7 @@ class AsyncMysqlWire(AsyncWire[Link]):
             most=most,
         )
         self._address = address
+        self._is_greeted = False
 
     def _unconnected(self) -> Link:
         return Link(clock=self._clock, where=self.where)
@@ -36,7 +37,9 @@ class AsyncMysqlWire(AsyncWire[Link]):
     async def _connect(self, link: Link, deadline: float) -> None:
         try:
             await link.connect(self._address, deadline=deadline)
-            answers = await link.exchange(GREETING, deadline=deadline)
+            # Of the clock it is asked once, where each request has another connection.
+            greeting = SETTINGS if link.is_lent and self._is_greeted else GREETING
+            answers = await link.exchange(greeting, deadline=deadline)
         except LockError:
             raise
         except TimeoutError as error:
@@ -44,7 +47,9 @@ class AsyncMysqlWire(AsyncWire[Link]):
         except Exception as error:
             # Whatever the driver makes of it: a stranger at that port may say anything.
             raise refusals.unreachable(error, where=self.where) from error
-        check_greeting(answers, where=self.where)
+        if greeting is GREETING:
+            check_greeting(answers, where=self.where)
+            self._is_greeted = True
 
     async def close(self) -> None:
         """Close every connection: now, or when its request has ended."""

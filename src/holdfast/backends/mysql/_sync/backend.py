@@ -7,12 +7,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.backends.mysql import findings
+from holdfast.backends.mysql._sync.lent_wire import MysqlLentWire
 from holdfast.backends.mysql._sync.wire import MysqlWire
 from holdfast.backends.mysql.addresses import OPTIONS, address_of_url
 from holdfast.backends.mysql.dialect import MysqlDialect
+from holdfast.backends.mysql.lent_connections import where_of
 from holdfast.backends.mysql.schema import Tables
 from holdfast.backends.mysql.statements import Statements
 from holdfast.backends.mysql.sweeping import MysqlBroom
+from holdfast.backends.sql._sync.adopting import Adopting
 from holdfast.backends.sql._sync.backend import SqlBackend, checked_connections
 from holdfast.backends.sql._sync.wire import MOST
 from holdfast.backends.sql.ringing import Ringing
@@ -27,8 +30,12 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 
-class MysqlBackend(SqlBackend[MysqlWire]):
+class MysqlBackend(Adopting, SqlBackend[MysqlWire]):
     """Locks in two tables of a MySQL or MariaDB database."""
+
+    _scheme = "mysql"
+    _lent_wire = MysqlLentWire
+    _where_of = staticmethod(where_of)
 
     capabilities = Capabilities(
         fair=True,
@@ -55,9 +62,19 @@ class MysqlBackend(SqlBackend[MysqlWire]):
         **options: object,
     ) -> None:
         address = address_of_url(url, where=location, options=options)
+        wire = MysqlWire(address, clock=clock, most=checked_connections(connections))
+        self._set_up(wire, clock=clock, namespace=namespace, table=table)
+
+    def _set_up(
+        self,
+        wire: MysqlWire,
+        *,
+        clock: Clock,
+        namespace: str = "holdfast",
+        table: str = "holdfast",
+    ) -> None:
         tables = Tables(table)
         namespace = checked_namespace(namespace)
-        wire = MysqlWire(address, clock=clock, most=checked_connections(connections))
         store = Store(
             tables,
             MysqlDialect(tables),
@@ -65,7 +82,7 @@ class MysqlBackend(SqlBackend[MysqlWire]):
             Ringing(),
             MysqlBroom(tables),
         )
-        super().__init__(wire, store, location=location, clock=clock, namespace=namespace)
+        super().__init__(wire, store, location=wire.where, clock=clock, namespace=namespace)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol; nothing is made for it."""

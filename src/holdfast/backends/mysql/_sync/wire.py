@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.backends.mysql import refusals
 from holdfast.backends.mysql.link.threads import DriverError, Link
-from holdfast.backends.mysql.session import FRAMING, GREETING, check_greeting
+from holdfast.backends.mysql.session import FRAMING, GREETING, SETTINGS, check_greeting
 from holdfast.backends.sql._sync.wire import MOST, Wire
 from holdfast.errors import BackendUnavailable, LockError
 
@@ -30,6 +30,7 @@ class MysqlWire(Wire[Link]):
             most=most,
         )
         self._address = address
+        self._is_greeted = False
 
     def _unconnected(self) -> Link:
         return Link(clock=self._clock, where=self.where)
@@ -37,7 +38,9 @@ class MysqlWire(Wire[Link]):
     def _connect(self, link: Link, deadline: float) -> None:
         try:
             link.connect(self._address, deadline=deadline)
-            answers = link.exchange(GREETING, deadline=deadline)
+            # Of the clock it is asked once, where each request has another connection.
+            greeting = SETTINGS if link.is_lent and self._is_greeted else GREETING
+            answers = link.exchange(greeting, deadline=deadline)
         except LockError:
             raise
         except TimeoutError as error:
@@ -45,7 +48,9 @@ class MysqlWire(Wire[Link]):
         except Exception as error:
             # Whatever the driver makes of it: a stranger at that port may say anything.
             raise refusals.unreachable(error, where=self.where) from error
-        check_greeting(answers, where=self.where)
+        if greeting is GREETING:
+            check_greeting(answers, where=self.where)
+            self._is_greeted = True
 
     def close(self) -> None:
         """Close every connection: now, or when its request has ended."""

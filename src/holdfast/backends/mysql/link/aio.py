@@ -7,9 +7,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from asyncmy import Connection
+from asyncmy.cursors import Cursor
 from asyncmy.errors import MySQLError
 
 from holdfast.backends.mysql import refusals
+from holdfast.errors import ConfigurationError
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
@@ -19,13 +21,19 @@ if TYPE_CHECKING:
     from holdfast.backends.sql.steps import Ask, Rows
     from holdfast.runtime.clock import Clock
 
-__all__ = ["DriverError", "Link"]
+__all__ = ["DRIVER", "DriverError", "Link"]
 
+DRIVER = "asyncmy"
 DriverError = MySQLError
 
 
 class Link:
-    """One connection; the loop reads it all the time, so that its end is seen when it comes."""
+    """One connection; the loop reads it all the time, so that its end is seen when it comes.
+
+    One that is lent goes back after each request.
+    """
+
+    is_lent = False
 
     def __init__(self, *, clock: Clock, where: str) -> None:
         self.used_at = clock.now()
@@ -71,9 +79,9 @@ class Link:
         if connection is None:
             raise refusals.no_time(where=self._where)  # the timer of the last one has cut it
         # A timer that cuts the connection: the driver's own works by cancelling, and costs a task.
-        timer = self._loop.call_later(left, self.close)
+        timer = self._loop.call_later(left, self._break_off)
         try:
-            cursor = connection.cursor()
+            cursor = connection.cursor(Cursor)
             text = ";".join(cursor.mogrify(*one) for one in requests)
             await cursor.execute(text)
             answers = [await _rows(cursor)]
@@ -81,10 +89,10 @@ class Link:
                 answers.append(await _rows(cursor))
         except MySQLError as error:
             if not refusals.is_answer(error):
-                self.close()
+                self._break_off()
             raise
         except BaseException:
-            self.close()
+            self._break_off()
             raise
         finally:
             timer.cancel()
@@ -103,9 +111,13 @@ class Link:
 
     def is_sound(self) -> bool:
         """Whether the server still listens, as far as can be seen without asking it."""
+        return self.is_open and self._is_sound(self._connection)
+
+    def _is_sound(self, connection: Any) -> bool:  # noqa: ANN401 - it has no types
         # It tells this nowhere else; and what came unasked is a goodbye.
-        proto = getattr(self._connection, "_proto", None)
-        return self.is_open and not (proto is None or proto.eof or proto.length > proto.pos)
+        proto = getattr(connection, "_proto", None)
+        is_over = proto is None or proto.eof or proto.length > proto.pos
+        return connection.connected and not is_over
 
     def fileno(self) -> int:
         """Return the number of its socket."""
@@ -114,9 +126,24 @@ class Link:
 
     def close(self) -> None:
         """Let go of the connection; the server rolls back what it has not committed."""
+        self._break_off()
+
+    def _break_off(self) -> None:
         connection, self._connection = self._connection, None
         if not self._loop.is_closed():
             _abort(connection)
+
+    def _take_over(self, connection: Any) -> None:  # noqa: ANN401 - it has no types
+        if connection.loop is not self._loop:
+            raise ConfigurationError(
+                f"{self._where}: the connection belongs to another event loop; make one in the "
+                "loop that uses the locks"
+            )
+        self._connection = connection
+
+    def _let_go(self) -> None:
+        """Leave the connection as it was when it was taken over."""
+        self._connection = None
 
     def disinherit(self) -> None:
         """Let go, in a forked child, of what the parent uses: without a word to the server."""

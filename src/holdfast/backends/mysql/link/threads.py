@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 from pymysql.constants import CLIENT
+from pymysql.cursors import Cursor
 from pymysql.err import MySQLError
 
 from holdfast.backends.mysql import refusals
@@ -18,15 +19,20 @@ if TYPE_CHECKING:
     from holdfast.backends.sql.steps import Ask, Rows
     from holdfast.runtime.clock import Clock
 
-__all__ = ["DriverError", "Link"]
+__all__ = ["DRIVER", "DriverError", "Link"]
 
+DRIVER = "pymysql"
 DriverError = MySQLError
 
 
 class Link:
-    """One connection, used by one thread at a time."""
+    """One connection, used by one thread at a time.
 
-    __slots__ = ("__weakref__", "_clock", "_connection", "_where", "used_at")
+    One that is lent goes back after each request.
+    """
+
+    __slots__ = ("__weakref__", "_clock", "_connection", "_patience", "_where", "used_at")
+    is_lent = False
 
     def __init__(self, *, clock: Clock, where: str) -> None:
         self.used_at = clock.now()
@@ -61,20 +67,26 @@ class Link:
         # The driver takes them when it connects only, and each request has its own.
         connection._read_timeout = connection._write_timeout = left  # noqa: SLF001
         try:
-            with connection.cursor() as cursor:
-                text = ";".join(cursor.mogrify(*one) for one in requests)
-                cursor.execute(text)
-                answers = [_rows(cursor)]
-                while cursor.nextset():
+            with connection.cursor(Cursor) as cursor:
+                answers = []
+                texts = [cursor.mogrify(*one) for one in requests]
+                for text in [";".join(texts)] if self._takes_many() else texts:
+                    cursor.execute(text)
                     answers.append(_rows(cursor))
+                    while cursor.nextset():
+                        answers.append(_rows(cursor))
         except MySQLError as error:
             if not refusals.is_answer(error):
-                self.close()
+                self._break_off()
             raise
         except BaseException:
-            self.close()
+            self._break_off()
             raise
         return answers
+
+    def _takes_many(self) -> bool:
+        """Whether statements may go together; one that was made by others may not have asked."""
+        return bool(self._connection.client_flag & CLIENT.MULTI_STATEMENTS)
 
     def _left(self, deadline: float) -> float:
         left = deadline - self._clock.now()
@@ -89,10 +101,13 @@ class Link:
 
     def is_sound(self) -> bool:
         """Whether the server still listens, as far as can be seen without asking it."""
-        if not self.is_open:
+        return self.is_open and self._is_sound(self._connection)
+
+    def _is_sound(self, connection: Any) -> bool:  # noqa: ANN401 - it has no types
+        if not connection.open:
             return False
         poll = select.poll()
-        poll.register(self._connection._sock, select.POLLIN)  # noqa: SLF001 - it shows it nowhere
+        poll.register(connection._sock, select.POLLIN)  # noqa: SLF001 - it shows it nowhere
         # Nothing is due, so what came is the end.
         return not poll.poll(0)
 
@@ -102,10 +117,22 @@ class Link:
 
     def close(self) -> None:
         """Let go of the connection; the server rolls back what it has not committed."""
+        self._break_off()
+
+    def _break_off(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             # Its polite way would wait for the socket, and the server needs no goodbye.
             connection._force_close()  # noqa: SLF001
+
+    def _take_over(self, connection: Any) -> None:  # noqa: ANN401 - it has no types
+        self._patience = connection._read_timeout, connection._write_timeout  # noqa: SLF001
+        self._connection = connection
+
+    def _let_go(self) -> None:
+        """Leave the connection as it was when it was taken over."""
+        connection, self._connection = self._connection, None
+        connection._read_timeout, connection._write_timeout = self._patience  # noqa: SLF001
 
     def disinherit(self) -> None:
         """Let go, in a forked child, of what the parent uses: without a word to the server."""

@@ -53,6 +53,7 @@ async def diagnosed(
             rights=await _rights(wire, tables, deadline),
             snapshot=Snapshot(*oldest[0]) if oldest else None,
             connections=connections[0][0],
+            room=wire.room,
         )
     )
 

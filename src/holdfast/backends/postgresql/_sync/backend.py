@@ -4,16 +4,22 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.backends.postgresql._sync.diagnosis import diagnosed
+from holdfast.backends.postgresql._sync.lent_wire import PostgresqlLentWire
 from holdfast.backends.postgresql._sync.wire import PostgresqlWire
 from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
 from holdfast.backends.postgresql.dialect import Dialect
+from holdfast.backends.postgresql.findings import ONE_CONNECTION
+from holdfast.backends.postgresql.lent_connections import where_of
 from holdfast.backends.postgresql.ringing import Notifying
 from holdfast.backends.postgresql.schema import Tables
 from holdfast.backends.postgresql.statements import Statements
 from holdfast.backends.postgresql.sweeping import PostgresqlBroom
+from holdfast.backends.sql._sync.adopting import Adopting
 from holdfast.backends.sql._sync.backend import SqlBackend, checked_connections
 from holdfast.backends.sql._sync.wire import MOST
 from holdfast.backends.sql.store import Store
@@ -27,8 +33,12 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 
-class PostgresqlBackend(SqlBackend[PostgresqlWire]):
+class PostgresqlBackend(Adopting, SqlBackend[PostgresqlWire]):
     """Locks in two tables of a PostgreSQL database."""
+
+    _scheme = "postgresql"
+    _lent_wire = PostgresqlLentWire
+    _where_of = staticmethod(where_of)
 
     capabilities = Capabilities(
         fair=True,
@@ -56,9 +66,20 @@ class PostgresqlBackend(SqlBackend[PostgresqlWire]):
         **options: Any,  # noqa: ANN401 - what libpq takes
     ) -> None:
         address = address_of_url(url, where=location, options=options)
+        wire = PostgresqlWire(address, clock=clock, most=checked_connections(connections))
+        self._set_up(wire, clock=clock, namespace=namespace, schema=schema, table=table)
+
+    def _set_up(
+        self,
+        wire: PostgresqlWire,
+        *,
+        clock: Clock,
+        namespace: str = "holdfast",
+        schema: str = "public",
+        table: str = "holdfast",
+    ) -> None:
         tables = Tables(schema=schema, table=table)
         namespace = checked_namespace(namespace)
-        wire = PostgresqlWire(address, clock=clock, most=checked_connections(connections))
         store = Store(
             tables,
             Dialect(tables),
@@ -66,8 +87,13 @@ class PostgresqlBackend(SqlBackend[PostgresqlWire]):
             Notifying(tables, namespace=namespace),
             PostgresqlBroom(tables),
         )
+        ears: PostgresqlWire | None = wire
+        if wire.room == 1:
+            ears = None
+            self.capabilities = replace(type(self).capabilities, push_wakeup=False)
+            _log.warning("%s: %s", wire.where, ONE_CONNECTION)
         super().__init__(
-            wire, store, location=location, clock=clock, namespace=namespace, ears=wire
+            wire, store, location=wire.where, clock=clock, namespace=namespace, ears=ears
         )
         self._where_kept = tables
 
@@ -76,3 +102,6 @@ class PostgresqlBackend(SqlBackend[PostgresqlWire]):
         self._tidying.begin()
         push = self._inbox.push
         return diagnosed(self._wire, self._where_kept, push=push, deadline=deadline)
+
+
+_log = logging.getLogger("holdfast")

@@ -55,6 +55,7 @@ def diagnosed(
             rights=_rights(wire, tables, deadline),
             snapshot=Snapshot(*oldest[0]) if oldest else None,
             connections=connections[0][0],
+            room=wire.room,
         )
     )
 

@@ -30,6 +30,9 @@ DRIVERS_ERRORS = (Error, OSError)
 class PostgresqlWire(Wire[Link]):
     """The connections to one server; `greeting` is what it said of itself last."""
 
+    room: int | None = None
+    """How many there may be at once, where somebody lends them."""
+
     def __init__(self, address: Address, *, clock: Clock, most: int = MOST) -> None:
         super().__init__(
             where=address.where,
@@ -50,11 +53,13 @@ class PostgresqlWire(Wire[Link]):
             raise no_time(where=self.where)
         try:
             link.connect(self._address, deadline=deadline)
+            if link.is_lent and self.greeting is not None:
+                return  # once is enough, where nothing is prepared
             [[row]] = link.exchange([Ask(GREETING)], deadline=deadline)
         except DRIVERS_ERRORS as error:
             raise refusals.unreachable(error, where=self.where) from error
         self.greeting = Greeting(link.connection.backend_pid, *row)
-        link.prepared = None if self.greeting.is_pooled else set()
+        link.prepared = None if self.greeting.is_pooled or link.is_lent else set()
 
     def _may_repeat(self, error: Exception, link: Link) -> bool:
         if refusals.code_of(error) in refusals.FORGOTTEN and link.prepared is not None:

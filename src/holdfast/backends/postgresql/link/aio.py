@@ -29,10 +29,16 @@ __all__ = ["Link"]
 
 
 class Link:
-    """One connection; the loop reads it all the time, so that its end is seen when it comes."""
+    """One connection; the loop reads it all the time, so that its end is seen when it comes.
+
+    One that is lent goes back after each request; then `farewell` is asked before.
+    """
+
+    is_lent = False
 
     def __init__(self, *, clock: Clock, where: str) -> None:
         self.where = where
+        self.farewell: Sequence[Ask] = ()
         self.prepared: set[bytes] | None = None
         self.used_at = clock.now()
         self.hear: Callable[[str], None] | None = None
@@ -90,6 +96,10 @@ class Link:
             if status == PollingStatus.FAILED:
                 raise OperationalError(connection.get_error_message())
             await self._ready(connection.socket, status, until)
+        self._take_over(connection)
+
+    def _take_over(self, connection: PGconn) -> None:
+        self._connection = connection
         connection.nonblocking = 1
         connection.enter_pipeline_mode()
         self._watched = connection.socket
@@ -124,7 +134,7 @@ class Link:
             self._flush()
             await answer
         except BaseException:
-            self.close()
+            self._break_off()
             raise
         finally:
             timer.cancel()
@@ -156,7 +166,9 @@ class Link:
                 connection.consume_input()
             elif self._exchange.read() and self._answer is not None:
                 _finish(self._answer)
-            while (note := connection.notifies()) is not None:
+            # What comes on one that is lent is the application's, which is told at the end.
+            is_ours = self.hear is not None or not self.is_lent
+            while is_ours and (note := connection.notifies()) is not None:
                 if self.hear is not None:
                     self.hear(note.extra.decode())
         except Error as error:
@@ -164,7 +176,7 @@ class Link:
 
     def _lose(self, error: BaseException) -> None:
         answer = self._answer
-        self.close()
+        self._break_off()
         if answer is not None and not answer.done():
             answer.set_exception(error)
 
@@ -190,9 +202,21 @@ class Link:
 
     def close(self) -> None:
         """Let go of the connection; the server ends what it was doing for it, if it can."""
+        self._break_off()
+
+    def _break_off(self) -> None:
         self._finish()
+        self._say_lost()
+
+    def _say_lost(self) -> None:
         if not self.lost.done():
             self.lost.set_result(None)
+
+    def _let_go(self) -> None:
+        """Leave the connection as it was when it was taken over; raise if it is in use."""
+        self.connection.exit_pipeline_mode()
+        self._unwatch()
+        self._connection = None
 
     def _finish(self) -> None:
         connection, self._connection = self._connection, None

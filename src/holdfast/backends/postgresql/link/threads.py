@@ -28,12 +28,26 @@ __all__ = ["Link"]
 
 
 class Link:
-    """One connection, used by one thread at a time."""
+    """One connection, used by one thread at a time.
 
-    __slots__ = ("__weakref__", "_clock", "_connection", "_poll", "prepared", "used_at", "where")
+    One that is lent goes back after each request; then `farewell` is asked before.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_clock",
+        "_connection",
+        "_poll",
+        "farewell",
+        "prepared",
+        "used_at",
+        "where",
+    )
+    is_lent = False
 
     def __init__(self, *, clock: Clock, where: str) -> None:
         self.where = where
+        self.farewell: Sequence[Ask] = ()
         self.prepared: set[bytes] | None = None
         self.used_at = clock.now()
         self._clock = clock
@@ -51,11 +65,11 @@ class Link:
             try:
                 self._dial(conninfo_of(settings), until)
             except (OperationalError, OSError) as error:
-                self.close()
+                self._break_off()
                 if number + 1 == len(attempts):
                     raise refusals.unreachable(error, where=self.where) from error
             except BaseException:
-                self.close()
+                self._break_off()
                 raise
             else:
                 return
@@ -76,6 +90,10 @@ class Link:
             poll.register(connection.socket, wanted)
             if not poll.poll(_milliseconds(until - self._clock.now())):
                 raise OperationalError("no connection in time")
+        self._take_over(connection)
+
+    def _take_over(self, connection: PGconn) -> None:
+        self._connection = connection
         connection.nonblocking = 1
         connection.enter_pipeline_mode()
         self._poll.register(connection.socket, select.POLLIN)
@@ -92,7 +110,7 @@ class Link:
             exchange.send()
             self._drive(exchange, deadline)
         except BaseException:
-            self.close()
+            self._break_off()
             raise
         if exchange.error is not None:
             raise exchange.error
@@ -135,9 +153,18 @@ class Link:
 
     def close(self) -> None:
         """Let go of the connection; the server ends what it was doing for it, if it can."""
+        self._break_off()
+
+    def _break_off(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.finish()
+
+    def _let_go(self) -> None:
+        """Leave the connection as it was when it was taken over; raise if it is in use."""
+        self.connection.exit_pipeline_mode()
+        self._poll.unregister(self.connection.socket)
+        self._connection = None
 
     def disinherit(self) -> None:
         """Let go, in a forked child, of what the parent uses: without a word to the server."""

@@ -10,6 +10,7 @@ from holdfast.backends.postgresql.subscription.proving import (
     PROVEN_WITHIN,
     given_up,
     listen_to,
+    no_longer,
     unproven,
 )
 from holdfast.backends.sql.steps import Ask
@@ -46,6 +47,7 @@ class Subscription:
 
     async def begin(self, *, deadline: float) -> None:
         """Hear the channel, if the server's words come through: see `prove`."""
+        self._link.farewell = [Ask(no_longer(self._channel))]
         self._link.hear = self._heard
         await self._link.exchange([Ask(listen_to(self._channel))], deadline=deadline)
 

@@ -15,8 +15,17 @@ PROVEN_WITHIN = 2.0
 
 def listen_to(channel: str) -> str:
     """Return the statement that begins it; channels are ours, and plain."""
-    quoted = channel.replace('"', '""')
-    return f'LISTEN "{quoted}"'
+    return f"LISTEN {_quoted(channel)}"
+
+
+def no_longer(channel: str) -> str:
+    """Return the statement that ends it."""
+    return f"UNLISTEN {_quoted(channel)}"
+
+
+def _quoted(channel: str) -> str:
+    escaped = channel.replace('"', '""')
+    return f'"{escaped}"'
 
 
 def unproven(*, where: str) -> NoPush:

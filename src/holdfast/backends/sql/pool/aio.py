@@ -91,7 +91,7 @@ class Pool(Generic[L]):
 
     def put_back(self, link: L) -> None:
         """Let others have it; a closed one is forgotten."""
-        if not link.is_open or link not in self._links:
+        if not link.is_open or link.is_lent or link not in self._links:
             self.discard(link)  # or the pool was closed meanwhile
             return
         link.used_at = self._clock.now()

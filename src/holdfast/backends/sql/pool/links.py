@@ -9,6 +9,8 @@ class Link(Protocol):
     """One connection, used by one request at a time; known before it is made."""
 
     used_at: float
+    is_lent: bool
+    """Whether it goes back to whom it belongs after each request."""
 
     @property
     def is_open(self) -> bool:

@@ -101,8 +101,8 @@ class Pool(Generic[L]):
         """Let others have it; a closed one is forgotten."""
         link.used_at = self._clock.now()
         with self._state:
-            # Not one that is closed, nor where the pool was closed meanwhile.
-            is_wanted = link.is_open and link in self._links
+            # Not one that is closed or lent, nor where the pool was closed meanwhile.
+            is_wanted = link.is_open and not link.is_lent and link in self._links
             if is_wanted:
                 self._idle.append(link)
         if is_wanted:

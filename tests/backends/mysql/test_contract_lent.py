@@ -1,0 +1,51 @@
+"""The laws of holding and failing on a real MariaDB, over an engine of SQLAlchemy's that is lent.
+
+The others know nothing of connections that these do not try; over a pool they are all tried on
+PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import os
+
+from backends.sql.lent import LentEngine
+from servers.mariadb import shared_server
+
+from holdfast import AsyncBackend, Backend
+from holdfast.backends.mysql._async.backend import AsyncMysqlBackend
+from holdfast.backends.mysql._sync.backend import MysqlBackend
+from holdfast.runtime.clock import Clock
+from holdfast.testing._async.contract.failing import AsyncLawsOfFailing
+from holdfast.testing._async.contract.holding import AsyncLawsOfHolding
+from holdfast.testing._sync.contract.failing import LawsOfFailing
+from holdfast.testing._sync.contract.holding import LawsOfHolding
+
+
+class _Namespace:
+    """A namespace for each test; they share the tables, as applications may."""
+
+    slack = 3.0
+
+    def set_up(self) -> None:
+        server = shared_server()
+        server.run("CREATE DATABASE IF NOT EXISTS test")
+        self.place = f"root@{server.address}/test"
+        self.namespace = os.urandom(4).hex()
+
+
+class TestAsync(_Namespace, AsyncLawsOfHolding, AsyncLawsOfFailing):
+    capabilities = AsyncMysqlBackend.capabilities
+
+    def make_backend(self, clock: Clock) -> AsyncBackend:
+        lent = LentEngine(f"mysql+asyncmy://{self.place}", is_asyncio=True)
+        self._to_close.append(lent)
+        return AsyncMysqlBackend.from_client(lent.engine, clock=clock, namespace=self.namespace)
+
+
+class TestSync(_Namespace, LawsOfHolding, LawsOfFailing):
+    capabilities = MysqlBackend.capabilities
+
+    def make_backend(self, clock: Clock) -> Backend:
+        lent = LentEngine(f"mysql+pymysql://{self.place}", is_asyncio=False)
+        self._to_close.append(lent)
+        return MysqlBackend.from_client(lent.engine, clock=clock, namespace=self.namespace)

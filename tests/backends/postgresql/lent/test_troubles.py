@@ -1,0 +1,221 @@
+"""What an application has may be used up, dead, of another loop: a sentence, and no leak."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+
+import psycopg
+import psycopg_pool
+import pytest
+from backends.sql.lent import PATIENT, AsyncLentPool, LentPool, cancelled, interrupt_everywhere
+from eventually import eventually
+from servers.postgresql import shared_server
+
+from holdfast import AsyncLocks, BackendUnavailable, ConfigurationError, Locks
+
+FULL = {
+    "pool": {"min_size": 1, "max_size": 1},
+    "engine": {"pool_size": 1, "max_overflow": 0, "pool_timeout": 40},
+}
+
+
+@pytest.mark.parametrize("kind", FULL)
+def test_a_pool_that_is_used_up_is_waited_for_as_long_as_we_would(flavour, lend, name, kind):
+    """Not as long as it would wait itself; then nothing was done, and nothing is taken later."""
+    lending = lend(kind, **FULL[kind])
+    taken = flavour.call(getattr(lending.client, "getconn" if kind == "pool" else "connect"))
+    locks = flavour.adopted(lending.client, request_timeout=0.3)
+    started = flavour.clock.now()
+
+    with pytest.raises(BackendUnavailable, match=r"no connection .*its pool had none to lend"):
+        locks.lock(name).acquire()
+
+    assert flavour.clock.now() - started < 20
+    give_back = lending.client.putconn if kind == "pool" else type(taken).close
+    flavour.call(give_back, taken)
+    eventually(lending.is_whole, what="whoever waited has given it back")
+    flavour.adopted(lending.client, **PATIENT).lock(name).acquire().release()
+
+
+@pytest.mark.parametrize("kind", FULL)
+def test_dead_connections_are_passed_over(flavour, lend, server, name, kind):
+    """The server was restarted, or somebody has ended them."""
+    lending = lend(kind)
+    locks = flavour.adopted(lending.client, **PATIENT)
+    locks.lock(name).acquire().release()
+    eventually(lending.is_whole)
+
+    assert server.terminate("application_name = ''") >= 1
+
+    locks.lock(name).acquire().release()
+
+
+def test_the_one_connection_is_dead(flavour, lend, server, name):
+    lending = lend("connection")
+    locks = flavour.adopted(lending.client, **PATIENT)
+    server.terminate(f"pid = {lending.client.info.backend_pid}")
+
+    def is_told() -> bool:
+        with pytest.raises(BackendUnavailable) as told:
+            locks.lock(name).acquire()
+        return "your connection is closed" in str(told.value)
+
+    eventually(is_told, what="it is said what is wrong")
+
+
+def test_a_pool_that_is_not_open_is_told(flavour, server, name):
+    is_sync = flavour.name == "sync"
+    kind = psycopg_pool.ConnectionPool if is_sync else psycopg_pool.AsyncConnectionPool
+    locks = flavour.adopted(flavour.call(kind, server.url(), open=False), **PATIENT)
+
+    with pytest.raises(BackendUnavailable, match=r"no connection was lent \(.*not open"):
+        locks.lock(name).acquire()
+
+
+@pytest.mark.parametrize("flavour", ["async"], indirect=True)
+def test_a_cancelled_acquire_costs_no_connection(lend, flavour, held):
+    """However far it came: what is under way is answered, and then given back."""
+    lending = lend("pool", min_size=2, max_size=2)
+    locks = flavour.adopted(lending.client, **PATIENT)
+    locks.lock("warm").acquire().release()
+    eventually(lending.is_whole)
+    before = sessions(lending, flavour)
+
+    for turns in range(0, 60, 3):
+        flavour.call(cancelled, locks, held.name, turns)
+
+    flavour.call(locks._inner._client.backend._inbox.stop)
+    eventually(lending.is_whole, what="all is back")
+    assert sessions(lending, flavour) == before
+
+
+def sessions(lending, flavour) -> set[int]:
+    """Return the server's numbers of all connections in a pool of two."""
+    found = [flavour.call(lending.client.getconn) for _ in range(2)]
+    numbers = {one.info.backend_pid for one in found}
+    for one in found:
+        flavour.call(lending.client.putconn, one)
+    return numbers
+
+
+@pytest.mark.timeout(180)  # Some hundred and twenty interrupts, each waited for.
+def test_an_interrupt_anywhere_loses_no_connection():
+    """Between taking and giving back there are many places."""
+    with LentPool(shared_server().url(), max_size=2) as pool:
+        locks = Locks.from_client(pool, **PATIENT)
+        locks.lock("door").acquire().release()
+
+        interrupt_everywhere(lambda: locks.inspect("door"), is_whole=lambda: pool.lent == 0)
+
+        locks.close()
+
+
+def test_a_pool_of_another_loop_is_refused_or_serves():
+    """A connection of psycopg's belongs to no loop, but whoever waits for one does."""
+    url = shared_server().url()
+
+    async def use(pool: AsyncLentPool) -> None:
+        async with AsyncLocks.from_client(pool, request_timeout=1.0) as locks:
+            await locks.lock("door").acquire()
+
+    async def fill(pool: AsyncLentPool) -> None:
+        await pool.open()
+        await pool.getconn()
+
+    pool = AsyncLentPool(url, max_size=1)
+    with ExitStack() as stack:
+        loop = asyncio.new_event_loop()
+        stack.callback(loop.close)
+        loop.run_until_complete(fill(pool))
+        with pytest.raises((ConfigurationError, BackendUnavailable), match=r"loop|none to lend"):
+            asyncio.run(asyncio.wait_for(use(pool), 30))
+        pool.lent = 0
+        loop.run_until_complete(pool.close())
+
+
+@pytest.mark.parametrize("kind", ["pool", "engine", "connection"])
+def test_a_forked_child_leaves_what_is_the_parents(lent_puppet, server, name, kind):
+    """It is told to make its own; the parent goes on as before."""
+    parent = lent_puppet(kind, server.url())
+    parent.ask("acquire", name)
+
+    child = parent.fork()
+    with pytest.raises(ConfigurationError, match="before this process was forked"):
+        child.ask("acquire", f"{name}/child")
+    child.ask("leave")
+
+    parent.ask("check", name)
+    parent.ask("release", name)
+    assert parent.ask("lent") == 0
+
+
+def test_a_forked_child_may_use_an_engine_that_it_has_disposed_of(lent_puppet, server, name):
+    parent = lent_puppet("engine", server.url())
+    parent.ask("acquire", name)
+
+    child = parent.fork()
+    child.ask("dispose")
+    child.ask("acquire", f"{name}/child")
+    child.ask("release", f"{name}/child")
+    child.ask("leave")
+
+    parent.ask("release", name)
+    assert parent.ask("lent") == 0
+
+
+def test_connections_that_a_function_makes_are_ours(flavour, server, name):
+    """They are kept while they are of use, and closed with the client."""
+    made = []
+    kind = psycopg.Connection if flavour.name == "sync" else psycopg.AsyncConnection
+
+    def sync_connect():
+        made.append(kind.connect(server.url()))
+        return made[-1]
+
+    async def async_connect():
+        made.append(await kind.connect(server.url()))
+        return made[-1]
+
+    connect = sync_connect if flavour.name == "sync" else async_connect
+    locks = flavour.by_factory(connect, backend="postgresql", **PATIENT)
+    for _ in range(3):
+        locks.lock(name).acquire().release()
+    assert len(made) == 1
+
+    (locks.close if flavour.name == "sync" else locks.aclose)()
+
+    assert made[0].closed
+
+
+def test_a_function_that_fails_is_told_as_a_server_that_does_not_answer(flavour, name):
+    def connect():
+        return psycopg.connect("postgresql://127.0.0.1:1/nothing")
+
+    locks = flavour.by_factory(connect, backend="postgresql", **PATIENT)
+
+    with pytest.raises(BackendUnavailable, match="nothing listens"):
+        locks.lock(name).acquire()
+
+
+def test_a_function_that_returns_something_else_is_told(flavour, name):
+    locks = flavour.by_factory(dict, backend="postgresql", **PATIENT)
+
+    with pytest.raises(ConfigurationError, match=r"psycopg 3 is needed, .* builtins\.dict"):
+        locks.lock(name).acquire()
+
+
+def test_a_function_of_the_other_flavour_is_refused():
+    async def connect():
+        raise AssertionError("it is not called")
+
+    with pytest.raises(ConfigurationError, match=r"AsyncLocks\.from_factory"):
+        Locks.from_factory(connect, backend="postgresql")
+
+
+def test_a_store_that_takes_no_function_is_refused_with_those_that_do():
+    for backend in ("redis", "nothing"):
+        with pytest.raises(ConfigurationError, match="accepted: mariadb, mysql, postgres, postg"):
+            Locks.from_factory(dict, backend=backend)
+    with pytest.raises(TypeError, match="a factory is a function"):
+        Locks.from_factory("postgresql://", backend="postgresql")  # type: ignore[arg-type]

@@ -1,0 +1,191 @@
+"""What an application has, made for the tests: pools and engines that the laws are tried on."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import psycopg_pool
+import sqlalchemy
+from both_flavours import Flavour, number_waiting
+from eventually import eventually
+from interrupting import interrupt, places
+from sqlalchemy.ext.asyncio import create_async_engine
+
+PATIENT = {"request_timeout": 20.0}
+"""For clients whose own patience is not on trial."""
+
+
+class AsyncLentPool(psycopg_pool.AsyncConnectionPool):
+    """A pool that counts what it lends, and opens itself: where it is made nothing is awaited."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        super().__init__(url, open=False, **{"min_size": 1, "max_size": 4, **options})
+        self.lent = 0
+
+    async def getconn(self, timeout: float | None = None) -> Any:
+        await self.open()
+        connection = await super().getconn(timeout)
+        self.lent += 1
+        return connection
+
+    async def putconn(self, connection: Any) -> None:
+        self.lent -= 1
+        await super().putconn(connection)
+
+    async def aclose(self) -> None:
+        """Assert that all came back, and close it."""
+        assert self.lent == 0
+        await self.close()
+
+
+class LentPool(psycopg_pool.ConnectionPool):
+    """As above."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        super().__init__(url, open=False, **{"min_size": 1, "max_size": 4, **options})
+        self.lent = 0
+
+    def getconn(self, timeout: float | None = None) -> Any:
+        self.open()
+        connection = super().getconn(timeout)
+        with self._lock:
+            self.lent += 1
+        return connection
+
+    def putconn(self, connection: Any) -> None:
+        with self._lock:
+            self.lent -= 1
+        super().putconn(connection)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Assert that all came back, and close it."""
+        assert self.lent == 0
+        super().close(timeout)
+
+
+class LentEngine:
+    """An engine that is closed when the test ends."""
+
+    def __init__(self, url: str, *, is_asyncio: bool, **options: Any) -> None:
+        make = create_async_engine if is_asyncio else sqlalchemy.create_engine
+        self.engine = make(url, **options)
+
+    @property
+    def lent(self) -> int:
+        return int(self.engine.pool.checkedout())
+
+    def close(self) -> None:
+        """Assert that all came back, and close it."""
+        assert self.lent == 0
+        self.engine.dispose()
+
+    async def aclose(self) -> None:
+        """As above."""
+        assert self.lent == 0
+        await self.engine.dispose()
+
+
+class Lending:
+    """What one application has, by blocking calls of either flavour; closed after the clients."""
+
+    def __init__(self, flavour: Flavour, client: Any, *, lent: Callable[[], int]) -> None:
+        self.client = client
+        self.lent = lent
+        self._flavour = flavour
+        flavour.close_after_clients(self)
+
+    def is_whole(self) -> bool:
+        """Whether nothing is lent."""
+        return self.lent() == 0
+
+    def close(self) -> None:
+        """Assert that all came back, and close it."""
+        eventually(self.is_whole, what="all that was lent is back")
+        client = self.client
+        # An engine is disposed of; a connection of asyncmy says goodbye in this way.
+        ends = ("dispose", "ensure_closed", "close")
+        self._flavour.call(next(getattr(client, one) for one in ends if hasattr(client, one)))
+
+    aclose = close
+
+
+def lent_pool(flavour: Flavour, url: str, **options: Any) -> Lending:
+    """Return a pool of psycopg's."""
+    kind = LentPool if flavour.name == "sync" else AsyncLentPool
+    pool = flavour.call(kind, url, **options)
+    flavour.call(pool.open)
+    return Lending(flavour, pool, lent=lambda: pool.lent)
+
+
+def lent_engine(flavour: Flavour, url: str, **options: Any) -> Lending:
+    """Return an engine, by a URL of SQLAlchemy's."""
+    make = sqlalchemy.create_engine if flavour.name == "sync" else create_async_engine
+    engine = flavour.call(make, url, **options)
+    return Lending(flavour, engine, lent=engine.pool.checkedout)
+
+
+def lent_connection(flavour: Flavour, connect: Callable[[], Any]) -> Lending:
+    """Return one connection."""
+    connection = flavour.call(connect)
+    lock = getattr(connection, "lock", None)
+    return Lending(flavour, connection, lent=lambda: int(lock is not None and lock.locked()))
+
+
+async def cancelled(locks: Any, name: str, turns: int) -> None:
+    """Cancel an acquire after so many turns of the loop."""
+    task = asyncio.ensure_future(locks._inner.lock(name).acquire())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def interrupt_everywhere(action: Callable[[], object], *, is_whole: Callable[[], bool]) -> None:
+    """Interrupt the action at one place after the other: whatever it has taken is given back.
+
+    The first places are tried one by one; of the others some hundred are a driver's, all alike.
+    """
+    looks = itertools.count(1)
+
+    def is_whole_at_last() -> bool:
+        # What an interrupt left behind may know itself; that is rare, and collecting is slow.
+        return is_whole() or (next(looks) % 20 == 0 and gc.collect() >= 0 and is_whole())
+
+    gc.collect()
+    gc.disable()  # it calls what others have registered, which is not on trial
+    try:
+        count = places(action)
+        for place in [*range(60), *range(60, count, max(1, count // 60))]:
+            interrupt(action, at=place)
+            eventually(is_whole_at_last, what="it is given back")
+    finally:
+        gc.enable()
+
+
+class LendingLaws:
+    """What holds for everything that lends; `lending` is each kind of it, `held` is another's."""
+
+    def test_a_lock_is_taken_and_given_back(self, flavour, lending, name):
+        locks = flavour.adopted(lending.client, **PATIENT)
+
+        lock = locks.lock(name)
+        lease = lock.acquire(timeout=10)
+        lease.check()
+        lease.release()
+
+        assert not lock.locked()
+        eventually(lending.is_whole, what="the connection is back")
+
+    def test_who_waits_gets_it(self, flavour, lending, held):
+        """From a client of another kind."""
+        locks = flavour.adopted(lending.client, **PATIENT)
+        waiting = flavour.start(locks.lock(held.name).acquire, timeout=60)
+        eventually(lambda: number_waiting(locks), what="it was told to wait")
+
+        held.release()
+
+        assert waiting.result().token > held.token
