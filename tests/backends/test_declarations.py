@@ -31,7 +31,7 @@ def test_every_room_with_a_backend_is_in_the_table_and_nothing_else():
     """A store that is forgotten there cannot be opened."""
     rooms = {path.parent.name for path in BACKENDS.glob("*/declaration.py")}
 
-    assert set(urls.ROOMS) == rooms - {"sessions", "sql"}  # what stores are written on, and none
+    assert set(urls.ROOMS) == rooms
     assert max(Counter(urls.ROOMS).values()) == 1
 
 
