@@ -13,6 +13,7 @@ from eventually import eventually
 
 from holdfast.backends.postgresql.statements import Statements
 from holdfast.backends.sql.deeds import Deed, What
+from holdfast.backends.sql.steps import Ask
 from holdfast.core.naming import storage_key
 from holdfast.model import Claim
 
@@ -111,6 +112,27 @@ def test_who_joins_while_a_release_waits_for_the_row_is_seen(
     assert row(server, tables)["id"] == "a"
 
 
+def test_who_waits_for_a_row_that_is_changed_has_its_whole_ttl(
+    wire, server, tables, statements
+) -> None:
+    wire.run(statements.take_new(claim("a")))
+    wire.run(statements.release(claim("a")))
+    key = storage_key("test", "door")
+    with server.connect() as other:
+        with other.transaction():
+            other.execute(f"UPDATE {tables.door} SET head = 1 WHERE key = %s", (key,))
+            asked = wire.flavour.start(wire.run, statements.take(claim("b")))
+            waiting = (
+                "SELECT count(*) FROM pg_locks"
+                f" WHERE NOT granted AND pid <> {other.info.backend_pid}"
+            )
+            eventually(lambda: server.run(waiting)[0][0])
+            [(let_go,)] = other.execute("SELECT date_part('epoch', clock_timestamp())").fetchall()
+        assert asked.result()
+
+    assert row(server, tables)["until"] >= let_go + 10
+
+
 # -- together --------------------------------------------------------------------------
 
 
@@ -137,6 +159,23 @@ def test_takes_releases_and_renewals_go_as_one(wire, server, tables, statements)
     assert done[4] is not None
     assert row(server, tables, "two")["until"] > time.time() + 30
     assert server.run(f"SELECT count(*) FROM {tables.door}") == [(4,)]
+
+
+def test_however_small_the_table_is_many_at_once_do_not_read_all_of_it(
+    wire, server, tables, statements
+) -> None:
+    """The server keeps the plan, and the table may have grown when it is used again."""
+    server.run(f"ALTER TABLE {tables.door} SET (autovacuum_enabled = off)")  # it stays young
+    names = [f"door {number}" for number in range(50)]
+    seen = "SELECT seq_scan FROM pg_stat_xact_all_tables WHERE relid = $1::regclass"
+    count = Ask(seen, (tables.door,))
+    found = []
+    for what in [What.TAKE, What.RENEW, What.RELEASE] * 4:
+        requests = statements.together([Deed(what, claim("a", one)) for one in names])
+        before, *_, after = wire.run_all([count, *requests, count])
+        found.append(after[0][0] - before[0][0])
+
+    assert found == [0] * 12
 
 
 def test_each_does_only_what_it_would_do_alone(wire, server, tables, statements) -> None:

@@ -25,14 +25,30 @@ if TYPE_CHECKING:
 
     from holdfast.backends.sql.steps import Ask
 
+# Looked up in the driver's enumeration, each would cost as much as a call.
+_TUPLES_OK = int(ExecStatus.TUPLES_OK)
+_FATAL_ERROR = int(ExecStatus.FATAL_ERROR)
+_PIPELINE_SYNC = int(ExecStatus.PIPELINE_SYNC)
+_PIPELINE_ABORTED = int(ExecStatus.PIPELINE_ABORTED)
+
 
 class Exchange:
-    """Requests that are sent together; `answers` are their rows, once `is_over`.
+    """Requests that are sent together; `answers` are their rows, once all were read.
 
     Statements are prepared under a name only where `prepared` says which are: a pooler may
     give the next transaction another connection of the server, which knows none of them.
     An error in one of them keeps the server from doing those that follow; `error` is the first.
     """
+
+    __slots__ = (
+        "_connection",
+        "_expected",
+        "_number",
+        "_prepared",
+        "_requests",
+        "answers",
+        "error",
+    )
 
     def __init__(
         self, connection: PGconn, requests: Sequence[Ask], *, prepared: set[bytes] | None
@@ -44,25 +60,23 @@ class Exchange:
         self._number = 0
         self.answers: list[Rows] = []
         self.error: Error | None = None
-        self.is_over = False
 
-    def send(self) -> None:
-        """Hand all to libpq; what the socket does not take at once goes with `flush`."""
-        connection, prepared = self._connection, self._prepared
+    def send(self) -> bool:
+        """Hand all to libpq, which sends what the socket takes; true if that was all."""
+        connection, prepared, expected = self._connection, self._prepared, self._expected
         for statement, values in self._requests:
             data, forms = encoded(values)
             if prepared is None:
                 connection.send_query_params(statement.encode(), data, None, forms, BINARY)
-                self._expected.append(b"")
-                continue
-            name = name_of(statement)
-            if name not in prepared:
-                connection.send_prepare(name, statement.encode())
-                self._expected.append(name)
-            connection.send_query_prepared(name, data, forms, BINARY)
-            self._expected.append(b"")
+            else:
+                name = name_of(statement)
+                if name not in prepared:
+                    connection.send_prepare(name, statement.encode())
+                    expected.append(name)
+                connection.send_query_prepared(name, data, forms, BINARY)
+            expected.append(b"")
         connection.pipeline_sync()
-        connection.flush()
+        return connection.flush() == 0
 
     def flush(self) -> bool:
         """Send what is left; true if nothing is."""
@@ -76,38 +90,32 @@ class Exchange:
             connection.consume_input()
         except OperationalError as error:
             lost = error  # its last words may have come before
-        while not self.is_over and not connection.is_busy():
+        while not connection.is_busy():
             result = connection.get_result()
-            if result is not None:
+            if result is None:
+                if lost is not None:
+                    break  # nothing more will come
+            elif result.status == _PIPELINE_SYNC:
+                return True
+            else:
                 self._take(result)
-            elif lost is not None:
-                break  # nothing more will come
-        if lost is not None and not self.is_over:
+        if lost is not None:
             raise self.error or lost
-        return self.is_over
+        return False
 
     def _take(self, result: PGresult) -> None:
-        status = result.status
-        if status == ExecStatus.PIPELINE_SYNC:
-            self.is_over = True
-        elif status == ExecStatus.FATAL_ERROR:
+        """Understand the answer to a request, or to the wish to prepare one."""
+        number, status = self._number, result.status
+        self._number = number + 1
+        if status == _FATAL_ERROR:
+            # Of the last words of a connection there may be more than was asked.
             self.error = self.error or error_from_result(result)
-            self._number += 1
-        elif status == ExecStatus.PIPELINE_ABORTED:
-            self._number += 1
-        else:
-            self._understand(result)
-
-    def _understand(self, result: PGresult) -> None:
-        name = self._expected[self._number]
-        self._number += 1
-        if name:
-            if self._prepared is not None:
-                self._prepared.add(name)
-        elif result.status == ExecStatus.TUPLES_OK:
-            self.answers.append(rows_in(result))
-        else:
-            self.answers.append([])
+        elif status == _PIPELINE_ABORTED:
+            return
+        elif not (name := self._expected[number]):
+            self.answers.append(rows_in(result) if status == _TUPLES_OK else [])
+        elif self._prepared is not None:
+            self._prepared.add(name)
 
 
 @lru_cache(maxsize=1024)

@@ -26,14 +26,16 @@ if TYPE_CHECKING:
     from holdfast.backends.sql.steps import Rows
     from holdfast.model import Claim
 
-NOW = "extract(epoch from clock_timestamp())::float8"
+NOW = "date_part('epoch', clock_timestamp())"
+"""Not by `extract`, which makes a decimal number first."""
+
+# By the time when the statement came, which is the same wherever it is asked for.
+_NEXT = "greatest(d.last_token + 1, (date_part('epoch', statement_timestamp()) * 1e6)::bigint)"
 
 _TAKE = f"""
 UPDATE {{door}} AS d SET id = $2, client = $3, owner = $4, party = $5, weight = $6, ttl = $7,
-    lock_delay = $8, min_hold = $9, standing = 0, until = c.now + $7, since = c.now,
-    token = greatest(d.last_token + 1, (c.now * 1000000)::bigint), bell = '', capacity = $10,
-    last_token = greatest(d.last_token + 1, (c.now * 1000000)::bigint)
-FROM (SELECT {NOW} AS now) AS c
+    lock_delay = $8, min_hold = $9, standing = 0, until = {NOW} + $7, since = {NOW},
+    token = {_NEXT}, bell = '', capacity = $10, last_token = {_NEXT}
 WHERE d.key = $1 AND d.id = '' AND d.crowd = 0
 RETURNING d.token
 """
@@ -65,7 +67,10 @@ RETURNING true
 # that who comes in vain is in nobody's way. Nobody waits here but for one who makes the same name
 # known, and all do that in the order of the keys; an upsert would also wait for whoever has locked
 # what was made known meanwhile, and two of them for each other.
-# Whether a name is known is not asked by EXISTS: for that the server may read the whole table.
+# What is locked is changed by an upsert all the same: it always goes by the index. An UPDATE that
+# joins the list may read the whole table, and where the plan was made while that was small, it
+# still does when it has grown. `standing` carries what is wanted of the row. For the same reason
+# it is not asked by EXISTS whether a name is known.
 _TOGETHER = f"""
 WITH r AS MATERIALIZED (
     SELECT k.key, j.what, j.id, coalesce(j.client, '') AS client, coalesce(j.owner, '') AS owner,
@@ -97,24 +102,31 @@ WITH r AS MATERIALIZED (
     ON CONFLICT (key) DO NOTHING
     RETURNING key, token
 ), changed AS (
-    UPDATE {{door}} AS d SET
-        id = CASE r.what WHEN 0 THEN r.id WHEN 1 THEN '' ELSE d.id END,
-        client = CASE r.what WHEN 0 THEN r.client WHEN 1 THEN '' ELSE d.client END,
-        owner = CASE r.what WHEN 0 THEN r.owner WHEN 1 THEN '' ELSE d.owner END,
-        party = CASE r.what WHEN 0 THEN r.party WHEN 1 THEN NULL ELSE d.party END,
-        weight = CASE r.what WHEN 0 THEN r.weight ELSE d.weight END,
-        ttl = CASE r.what WHEN 0 THEN r.ttl ELSE d.ttl END,
-        lock_delay = CASE r.what WHEN 0 THEN r.lock_delay ELSE d.lock_delay END,
-        min_hold = CASE r.what WHEN 0 THEN r.min_hold ELSE d.min_hold END,
+    INSERT INTO {{door}} AS d (key, id, client, owner, party, weight, ttl, lock_delay, min_hold,
+        standing, until, since, token, bell, capacity, last_token, crowd, head)
+    SELECT key, id, client, owner, party, weight, ttl, lock_delay, min_hold, what, now + ttl, now,
+        token, '', capacity, token, 0, 0
+    FROM r WHERE is_ours
+    ON CONFLICT (key) DO UPDATE SET
+        id = CASE excluded.standing WHEN 0 THEN excluded.id WHEN 1 THEN '' ELSE d.id END,
+        client = CASE excluded.standing WHEN 0 THEN excluded.client WHEN 1 THEN ''
+            ELSE d.client END,
+        owner = CASE excluded.standing WHEN 0 THEN excluded.owner WHEN 1 THEN '' ELSE d.owner END,
+        party = CASE excluded.standing WHEN 0 THEN excluded.party WHEN 1 THEN NULL
+            ELSE d.party END,
+        weight = CASE excluded.standing WHEN 0 THEN excluded.weight ELSE d.weight END,
+        ttl = CASE excluded.standing WHEN 0 THEN excluded.ttl ELSE d.ttl END,
+        lock_delay = CASE excluded.standing WHEN 0 THEN excluded.lock_delay ELSE d.lock_delay END,
+        min_hold = CASE excluded.standing WHEN 0 THEN excluded.min_hold ELSE d.min_hold END,
         standing = 0,
-        until = CASE r.what WHEN 1 THEN 0 ELSE r.now + r.ttl END,
-        since = CASE r.what WHEN 0 THEN r.now ELSE d.since END,
-        token = CASE r.what WHEN 0 THEN greatest(d.last_token + 1, r.token) ELSE d.token END,
+        until = CASE excluded.standing WHEN 1 THEN 0 ELSE excluded.until END,
+        since = CASE excluded.standing WHEN 0 THEN excluded.since ELSE d.since END,
+        token = CASE excluded.standing WHEN 0 THEN greatest(d.last_token + 1, excluded.token)
+            ELSE d.token END,
         bell = '',
-        capacity = CASE r.what WHEN 0 THEN r.capacity ELSE d.capacity END,
-        last_token = CASE r.what WHEN 0 THEN greatest(d.last_token + 1, r.token)
-            ELSE d.last_token END
-    FROM r WHERE d.key = r.key AND r.is_ours
+        capacity = CASE excluded.standing WHEN 0 THEN excluded.capacity ELSE d.capacity END,
+        last_token = CASE excluded.standing WHEN 0
+            THEN greatest(d.last_token + 1, excluded.token) ELSE d.last_token END
     RETURNING d.key, d.token
 )
 SELECT key, token FROM made UNION ALL SELECT key, token FROM changed

@@ -17,23 +17,35 @@ TEXT, BINARY = 0, 1
 
 def encoded(values: Sequence[object]) -> tuple[list[bytes | None], list[int]]:
     """Return the values and the format of each; what they are is said by the statement."""
-    pairs = [_encoded(one) for one in values]
-    return [data for data, _ in pairs], [form for _, form in pairs]
+    found: list[bytes | None] = []
+    forms: list[int] = []
+    for value in values:
+        # In their own order: most are text, and each request pays for this.
+        data: bytes | None
+        if type(value) is str:
+            data = value.encode()
+            # As text it would end at a zero byte, and be another value. In this form the server
+            # sees the whole of it, and refuses it.
+            form = BINARY if b"\0" in data else TEXT
+        elif type(value) is float or type(value) is int:
+            data, form = repr(value).encode(), TEXT  # repr gives every digit of a float
+        elif value is None:
+            data, form = None, TEXT
+        elif type(value) is bytes:
+            data, form = value, BINARY
+        else:
+            data, form = _encoded(value)
+        found.append(data)
+        forms.append(form)
+    return found, forms
 
 
 def _encoded(value: object) -> tuple[bytes | None, int]:
-    if value is None:
-        return None, TEXT
-    if isinstance(value, bytes):
-        return value, BINARY
+    """Return what is a value by its ancestors, as members of an enumeration are."""
     if isinstance(value, bool):
         return (b"t" if value else b"f"), TEXT
-    if isinstance(value, int | float):
-        return repr(value).encode(), TEXT  # repr gives every digit of a float
-    data = str(value).encode()
-    # As text it would end at a zero byte, and be another value. In this form the server sees
-    # the whole of it, and refuses it.
-    return data, BINARY if b"\0" in data else TEXT
+    [data], [form] = encoded([int(value) if isinstance(value, int) else str(value)])
+    return data, form
 
 
 def _number(form: str) -> Callable[[bytes], Any]:
@@ -63,11 +75,14 @@ _DECODERS: dict[int, Callable[[bytes], Any]] = {
 
 def rows_in(result: PGresult) -> Rows:
     """Return the rows of a result in the binary format."""
-    decoders = [_DECODERS.get(result.ftype(i), bytes) for i in range(result.nfields)]
+    count = result.ntuples
+    if not count:
+        return []
+    value_at = result.get_value
+    columns = [(i, _DECODERS.get(result.ftype(i), bytes)) for i in range(result.nfields)]
     return [
         tuple(
-            None if (data := result.get_value(row, i)) is None else decode(data)
-            for i, decode in enumerate(decoders)
+            [None if (data := value_at(row, i)) is None else decode(data) for i, decode in columns]
         )
-        for row in range(result.ntuples)
+        for row in range(count)
     ]

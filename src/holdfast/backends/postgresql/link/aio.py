@@ -50,6 +50,8 @@ class Link:
         self._answer: asyncio.Future[None] | None = None
         self._watched: int | None = None
         self._is_writing = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._given_up_at = 0.0
 
     # -- connecting --------------------------------------------------------------------
 
@@ -127,17 +129,16 @@ class Link:
         """
         exchange = self._exchange = Exchange(self.connection, requests, prepared=self.prepared)
         answer = self._answer = self._loop.create_future()
-        moment = self._loop.time() + deadline - self._clock.now()
-        timer = self._loop.call_at(moment, _give_up, answer)
         try:
-            exchange.send()
-            self._flush()
+            self._give_up_at(self._loop.time() + deadline - self._clock.now())
+            if not exchange.send():
+                self._is_writing = True
+                self._loop.add_writer(self.connection.socket, self._flush)
             await answer
         except BaseException:
             self._break_off()
             raise
         finally:
-            timer.cancel()
             self._exchange = self._answer = None
         if exchange.error is not None:
             raise exchange.error
@@ -151,11 +152,34 @@ class Link:
         except OperationalError as error:
             self._lose(error)
             return
-        if is_flushed and self._is_writing:
+        if is_flushed:
+            self._is_writing = False
             self._loop.remove_writer(self._connection.socket)
-        elif not is_flushed and not self._is_writing:
-            self._loop.add_writer(self._connection.socket, self._flush)
-        self._is_writing = not is_flushed
+
+    def _give_up_at(self, moment: float) -> None:
+        """Let the answer be given up then, if it has not come.
+
+        The timer of an earlier request looks in time, and then sets one for this: a timer for
+        each would cost as much as sending it.
+        """
+        self._given_up_at = moment
+        if self._timer is None or self._timer.when() > moment:
+            self._stop_timer()
+            self._timer = self._loop.call_at(moment, self._look_at_time)
+
+    def _look_at_time(self) -> None:
+        self._timer = None
+        if self._answer is None:
+            return
+        if self._loop.time() < self._given_up_at:
+            self._give_up_at(self._given_up_at)
+        elif not self._answer.done():
+            self._answer.set_exception(TimeoutError("no answer in time"))
+
+    def _stop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
 
     def _readable(self) -> None:
         connection = self._connection
@@ -220,6 +244,7 @@ class Link:
 
     def _finish(self) -> None:
         connection, self._connection = self._connection, None
+        self._stop_timer()
         if connection is not None:
             self._unwatch()
             connection.finish()
@@ -248,11 +273,6 @@ class Link:
 def _finish(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-def _give_up(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_exception(TimeoutError("no answer in time"))
 
 
 def _is_address(host: str) -> bool:

@@ -107,7 +107,6 @@ class Link:
         """
         exchange = Exchange(self.connection, requests, prepared=self.prepared)
         try:
-            exchange.send()
             self._drive(exchange, deadline)
         except BaseException:
             self._break_off()
@@ -117,16 +116,16 @@ class Link:
         return exchange.answers
 
     def _drive(self, exchange: Exchange, deadline: float) -> None:
-        number = self.connection.socket
-        is_flushed = exchange.flush()
+        poll, now = self._poll, self._clock.now
+        is_flushed = exchange.send()
         if not is_flushed:
-            self._poll.modify(number, select.POLLIN | select.POLLOUT)
+            poll.modify(self.connection.socket, select.POLLIN | select.POLLOUT)
         while True:
-            if not self._poll.poll(_milliseconds(deadline - self._clock.now())):
+            if not poll.poll(_milliseconds(deadline - now())):
                 raise TimeoutError("no answer in time")
             if not is_flushed and exchange.flush():
                 is_flushed = True
-                self._poll.modify(number, select.POLLIN)
+                poll.modify(self.connection.socket, select.POLLIN)
             if exchange.read():
                 return
 
