@@ -14,6 +14,7 @@ from holdfast.runtime.gathering import gather_tasks as gather
 from holdfast.runtime.leaving import Owing
 from holdfast.runtime.lineage import parents, remember_context
 from holdfast.runtime.lookout import Lookout
+from holdfast.runtime.rounds import TaskRounds as Rounds
 from holdfast.runtime.shielding import shield
 from holdfast.runtime.working import TaskWorker as Worker
 
@@ -36,6 +37,7 @@ __all__ = [
     "Lookout",
     "LoopGuard",
     "Owing",
+    "Rounds",
     "Signal",
     "StateLock",
     "Task",

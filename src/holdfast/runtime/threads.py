@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from holdfast.errors import ConfigurationError
 from holdfast.runtime.gathering import gather_threads as gather
 from holdfast.runtime.leaving import Owing, keep_for_block, leaves_block
+from holdfast.runtime.rounds import ThreadRounds as Rounds
 from holdfast.runtime.starting import start
 from holdfast.runtime.working import ThreadWorker as Worker
 
@@ -39,6 +40,7 @@ __all__ = [
     "Lookout",
     "LoopGuard",
     "Owing",
+    "Rounds",
     "Signal",
     "StateLock",
     "Task",

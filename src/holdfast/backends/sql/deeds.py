@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from enum import IntEnum
+from json.encoder import encode_basestring_ascii as _quoted
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core.naming import storage_key
@@ -38,8 +39,9 @@ def as_json(deeds: Sequence[Deed], *, namespace: str) -> str:
     what is taken or renewed, `client` and `owner` of what is taken; a weight and a capacity
     other than 1, a `lock_delay` and a `min_hold` other than 0, and a `party` where there is one.
     """
-    records = [_recorded(what, claim, namespace) for what, claim, _ in deeds]
-    return json.dumps(sorted(records, key=_key_in))
+    records = [(storage_key(namespace, one.claim.name).hex(), one) for one in deeds]
+    records.sort(key=itemgetter(0))
+    return f"[{','.join([_recorded(one.what, one.claim, key) for key, one in records])}]"
 
 
 def tokens_in(rows: Rows, deeds: Sequence[Deed], *, namespace: str) -> list[int | None]:
@@ -51,24 +53,18 @@ def tokens_in(rows: Rows, deeds: Sequence[Deed], *, namespace: str) -> list[int 
     return [tokens.get(storage_key(namespace, one.claim.name)) for one in deeds]
 
 
-def _key_in(record: dict[str, object]) -> str:
-    return str(record["key"])
-
-
-def _recorded(what: What, claim: Claim, namespace: str) -> dict[str, object]:
-    record: dict[str, object] = {
-        "what": int(what),
-        "key": storage_key(namespace, claim.name).hex(),
-        "id": claim.id,
-    }
-    if what is not What.RELEASE:
-        record["ttl"] = claim.ttl
+def _recorded(what: What, claim: Claim, key: str) -> str:
+    # Written out: by way of a dictionary it takes twice as long, and each request pays for it.
+    record = f'{{"what":{what:d},"key":"{key}","id":{_quoted(claim.id)}'
+    if what is What.RELEASE:
+        return record + "}"
+    record += f',"ttl":{claim.ttl!r}'
     if what is What.TAKE:
-        record["client"], record["owner"] = claim.client, claim.owner
+        record += f',"client":{_quoted(claim.client)},"owner":{_quoted(claim.owner)}'
         if claim.weight != 1 or claim.capacity != 1:
-            record["weight"], record["capacity"] = claim.weight, claim.capacity
+            record += f',"weight":{claim.weight},"capacity":{claim.capacity}'
         if claim.lock_delay or claim.min_hold:
-            record["lock_delay"], record["min_hold"] = claim.lock_delay, claim.min_hold
+            record += f',"lock_delay":{claim.lock_delay!r},"min_hold":{claim.min_hold!r}'
         if claim.party is not None:
-            record["party"] = claim.party
-    return record
+            record += f',"party":{_quoted(claim.party)}'
+    return record + "}"

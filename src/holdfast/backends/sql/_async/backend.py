@@ -98,7 +98,10 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
             if answer is not None:
                 return answer
         elif not self._inbox.lines.are_at(claim.name):
-            token = await self._take(kept, deadline)
+            is_known = claim.name in self._known
+            token = await self._together.take(kept, deadline=deadline, is_known=is_known)
+            if not is_known:
+                self._known.add(claim.name)
             if token is not None:
                 return Grant(claim, token, claim.ttl)
         answer = await self._arrive(kept, arrived, deadline)
@@ -234,17 +237,10 @@ class AsyncSqlBackend(AsyncBackend, Generic[W]):
 
     async def _be_ready(self, deadline: float) -> None:
         self._tidying.begin()
-        await self._first_use.ready(deadline=deadline)
+        if not self._first_use.is_over:
+            await self._first_use.ready(deadline=deadline)
 
     # -- where nobody else is ----------------------------------------------------------
-
-    async def _take(self, claim: Claim, deadline: float) -> int | None:
-        """Take an empty door by one statement; None if it is not, or was swept."""
-        is_known = claim.name in self._known
-        token = await self._together.take(claim, deadline=deadline, is_known=is_known)
-        if not is_known:
-            self._known.add(claim.name)
-        return token
 
     async def _renew_all(self, grants: Sequence[Grant], deadline: float) -> Sequence[Renewal]:
         """Renew by one statement all who stand alone in their name's row, the others by doors."""

@@ -17,11 +17,11 @@ class AsyncFirstUse:
     def __init__(self, wire: AsyncWire[Any], tables: Tables) -> None:
         self._wire = wire
         self._tables = tables
-        self._are_there = False
+        self.is_over = False
 
     async def ready(self, *, deadline: float) -> None:
         """Return when they are; raise if they are not ours, or not there and not to be made."""
-        if self._are_there:
+        if self.is_over:
             return
         await made(self._wire, self._tables, deadline=deadline)
-        self._are_there = True
+        self.is_over = True

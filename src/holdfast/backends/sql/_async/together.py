@@ -53,6 +53,7 @@ class AsyncTogether:
         self._under_way: list[weakref.ref[Flight]] = []
         self._queue: list[weakref.ref[Member]] = []
         self._called: weakref.ref[Member] | None = None
+        self._rounds = runtime.Rounds(LOOK_AGAIN)
         self._tasks: list[runtime.Task] = []
 
     # -- the verbs ---------------------------------------------------------------------
@@ -129,7 +130,9 @@ class AsyncTogether:
                         runtime.undertake(work, name="holdfast-together", ended=member.woken)
                     )
                     del work
-                await member.woken.wait(min(self._time_of(member), LOOK_AGAIN))
+                left = self._time_of(member)
+                is_soon = left <= LOOK_AGAIN
+                await member.woken.wait(left if is_soon else self._rounds.minded(member.woken))
                 member.woken.clear()
                 may_go = True
         finally:
@@ -146,6 +149,8 @@ class AsyncTogether:
         return max(0.0, left)
 
     def _leave(self, member: Member) -> None:
+        if member.is_told:
+            return  # so it was carried, and stands nowhere
         with self._state:
             is_carried = member.is_under_way
             member.has_left = True
@@ -170,22 +175,31 @@ class AsyncTogether:
 
     def _waiting(self) -> list[Member]:
         """Return who stands in the queue, in order, and forget who does no more."""
-        found = [(ref, ref()) for ref in self._queue]
-        members = [(ref, one) for ref, one in found if one is not None and one.waits]
-        self._queue = [ref for ref, _ in members]
-        return [one for _, one in members]
+        members, refs = list[Member](), list[weakref.ref[Member]]()
+        for ref in self._queue:
+            one = ref()
+            if one is not None and one.waits:
+                members.append(one)
+                refs.append(ref)
+        self._queue = refs
+        return members
 
     # -- under way ---------------------------------------------------------------------
 
     def _let_go_alone(self, name: str) -> Flight | None:
         """Return its flight, None if it has to wait: for others, or for one of ours at its name."""
         with self._state:
-            if self._queue or (now := self._time_to_go()) is None:
+            if self._queue:
                 return None
-            flights = [ref() for ref in self._under_way]
-            if any(one and one.name == name and not one.is_over for one in flights):
-                return None
-            return self._let_go(Flight(name, since=now, where=self._wire.where))
+            now = self._clock.now()
+            flights = [one for ref in self._under_way if (one := ref()) and not one.is_over]
+            if flights:
+                is_full = self._time_to_go() is None
+                if is_full or name in [one.name for one in flights]:
+                    return None
+            flight = Flight(name, since=now, where=self._wire.where)
+            self._under_way = [*map(weakref.ref, flights), weakref.ref(flight)]
+        return flight
 
     def _boarded(self, carrier: Member) -> Flight | None:
         """Return a flight with the carrier and those who go with it, None if it may not go."""

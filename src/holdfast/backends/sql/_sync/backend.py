@@ -100,7 +100,10 @@ class SqlBackend(Backend, Generic[W]):
             if answer is not None:
                 return answer
         elif not self._inbox.lines.are_at(claim.name):
-            token = self._take(kept, deadline)
+            is_known = claim.name in self._known
+            token = self._together.take(kept, deadline=deadline, is_known=is_known)
+            if not is_known:
+                self._known.add(claim.name)
             if token is not None:
                 return Grant(claim, token, claim.ttl)
         answer = self._arrive(kept, arrived, deadline)
@@ -232,17 +235,10 @@ class SqlBackend(Backend, Generic[W]):
 
     def _be_ready(self, deadline: float) -> None:
         self._tidying.begin()
-        self._first_use.ready(deadline=deadline)
+        if not self._first_use.is_over:
+            self._first_use.ready(deadline=deadline)
 
     # -- where nobody else is ----------------------------------------------------------
-
-    def _take(self, claim: Claim, deadline: float) -> int | None:
-        """Take an empty door by one statement; None if it is not, or was swept."""
-        is_known = claim.name in self._known
-        token = self._together.take(claim, deadline=deadline, is_known=is_known)
-        if not is_known:
-            self._known.add(claim.name)
-        return token
 
     def _renew_all(self, grants: Sequence[Grant], deadline: float) -> Sequence[Renewal]:
         """Renew by one statement all who stand alone in their name's row, the others by doors."""

@@ -24,6 +24,10 @@ L = TypeVar("L", bound=Link)
 LOOK_AGAIN = 0.1
 """A connection that an interrupt took away is missed by whoever waits for it within so long."""
 
+JUST_NOW = 0.001
+"""One that was used so lately is not looked at: to look costs a call of the kernel, and what ends
+it so soon might as well end it after the look."""
+
 
 class Pool(Generic[L]):
     """At most so many connections; whoever finds none free waits for its turn.
@@ -60,9 +64,9 @@ class Pool(Generic[L]):
     def take(self, deadline: float) -> L:
         """Return a connection that is the caller's alone until it is put back."""
         while True:
-            link, turn = self._next()
-            if link is None:
-                self._wait(turn, deadline)
+            link = self._next()
+            if isinstance(link, Event):
+                self._wait(link, deadline)
             elif not link.is_open:
                 try:
                     self._connect(link, deadline)
@@ -70,7 +74,7 @@ class Pool(Generic[L]):
                     self.discard(link)
                     raise
                 return link
-            elif self._clock.now() - link.used_at < self._idle_for and link.is_sound():
+            elif self._is_usable(link):
                 return link
             else:
                 self.discard(link)
@@ -84,18 +88,22 @@ class Pool(Generic[L]):
             with suppress(ValueError):
                 self._waiting.remove(turn)
 
-    def _next(self) -> tuple[L | None, Event]:
+    def _is_usable(self, link: L) -> bool:
+        idle = self._clock.now() - link.used_at
+        return idle < self._idle_for and (idle < JUST_NOW or link.is_sound())
+
+    def _next(self) -> L | Event:
         """Return an idle connection, or one that is yet to be made, or when to look again."""
-        turn = Event()
         with self._state:
             if self._idle:
-                return self._idle.pop(), turn
+                return self._idle.pop()
             if sum(one is not None for one in self._links) < self._most:
                 link = self._make()
                 self._links.add(link)
-                return link, turn
+                return link
+            turn = Event()
             self._waiting.append(turn)
-        return None, turn
+        return turn
 
     def put_back(self, link: L) -> None:
         """Let others have it; a closed one is forgotten."""
