@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import filelock
 
 import holdfast
-from bench.measuring import machine, side_by_side, tell_ratios
+from bench.measuring import cycle_of, machine, side_by_side, tell_ratios
 from bench.reporting import Report
 
 if TYPE_CHECKING:
@@ -57,15 +57,6 @@ def uncontended(report: Report, directory: Path) -> None:
     locks.close()
     tell_ratios(report, "Uncontended: acquire and release, median", seconds, ours=OURS)
     report.chart("cycle", "Uncontended cycle", {k: v * 1e6 for k, v in seconds.items()}, "µs")
-
-
-def cycle_of(lock: holdfast.Lock | filelock.BaseFileLock) -> Callable[[int], None]:
-    def run(cycles: int) -> None:
-        for _ in range(cycles):
-            with lock:
-                pass
-
-    return run
 
 
 def raw_transactions(path: Path) -> Callable[[int], None]:

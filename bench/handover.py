@@ -1,46 +1,26 @@
 """Two processes that hand one lock to and fro; run as a module, one of them.
 
+Who may play stands in the `CONTENDERS` of a module: by name, what makes the lock for a port.
+
 What is timed is the way from the moment when one begins to give back until the other, who has
 been waiting in line, goes on. The boot clock is the same for all processes of a machine.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from kazoo.client import KazooClient
-
-import holdfast
 
 WORK = 0.003
 """Long enough for the other to come back and stand in line."""
 
 SECONDS = 1.5
-
-
-def _ours(port: int) -> holdfast.Locks:
-    return holdfast.Locks(f"zookeeper://127.0.0.1:{port}")
-
-
-def _theirs(port: int) -> KazooClient:
-    client = KazooClient(f"127.0.0.1:{port}", timeout=30)
-    client.start()
-    return client
-
-
-CONTENDERS: dict[str, Callable[[int], AbstractContextManager[object]]] = {
-    "holdfast Lock": lambda port: _ours(port).lock("ball"),
-    "kazoo Lock": lambda port: _theirs(port).Lock("/theirs/ball"),
-    "holdfast write lock": lambda port: _ours(port).rwlock("page").write(),
-    "kazoo WriteLock": lambda port: _theirs(port).WriteLock("/theirs/page"),
-}
-"""Ours, and then what it is measured against."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +45,22 @@ class Result:
         return [after.taken - one.given for one, after in pairs if one.worker != after.worker]
 
 
-def play(name: str, *, port: int) -> Result:
-    """Let two workers hand the lock to each other for a while."""
+def times_of(games: Sequence[Result]) -> list[float]:
+    """Return the seconds of all hand-overs in the games of one contender."""
+    return [one for game in games for one in game.handovers]
+
+
+def cells(times: Sequence[float]) -> list[str]:
+    """Return median, 99th percentile and the longest in milliseconds, as they stand in a table."""
+    figures = (statistics.median(times), statistics.quantiles(times, n=100)[98], max(times))
+    return [f"{one * 1e3:.2f}" for one in figures]
+
+
+def play(module: str, name: str, *, port: int) -> Result:
+    """Let two workers hand the lock of that contender to each other for a while."""
     workers = [
         subprocess.Popen(
-            [sys.executable, "-m", "bench.handover", name, str(port)],
+            [sys.executable, "-m", "bench.handover", module, name, str(port)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -89,9 +80,9 @@ def play(name: str, *, port: int) -> Result:
     return Result(sorted(turns, key=lambda one: one.taken))
 
 
-def work(name: str, port: int) -> None:
+def work(module: str, name: str, port: int) -> None:
     """Take turns until the time is over, and tell when each began and ended."""
-    lock = CONTENDERS[name](port)
+    lock = importlib.import_module(module).CONTENDERS[name](port)
     with lock:
         pass
     print("ready", flush=True)
@@ -113,4 +104,4 @@ def _now() -> float:
 
 
 if __name__ == "__main__":
-    work(sys.argv[1], int(sys.argv[2]))
+    work(sys.argv[1], sys.argv[2], int(sys.argv[3]))

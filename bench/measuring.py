@@ -5,6 +5,8 @@ from __future__ import annotations
 import platform
 import statistics
 import time
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,19 +15,62 @@ if TYPE_CHECKING:
     from bench.reporting import Report
 
 
+@dataclass
+class Timing:
+    """Seconds per cycle of one contestant, round by round: by the clock, and of the processor."""
+
+    passed: list[float] = field(default_factory=list)
+    worked: list[float] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """Return the median."""
+        return statistics.median(self.passed)
+
+    @property
+    def cpu(self) -> float:
+        """Return the median of what this process itself worked."""
+        return statistics.median(self.worked)
+
+    def over(self, other: Timing) -> float:
+        """Return the median ratio of two in the same round, which a busy moment hits both."""
+        pairs = zip(self.passed, other.passed, strict=True)
+        return statistics.median(ours / theirs for ours, theirs in pairs)
+
+
+def timed(
+    contestants: Mapping[str, Callable[[int], None]], *, rounds: int, cycles: int
+) -> dict[str, Timing]:
+    """Return the timing of each; every round runs all of them, in turns."""
+    for run in contestants.values():
+        run(max(1, cycles // 10))  # connect, fill caches
+    timings = {name: Timing() for name in contestants}
+    for _ in range(rounds):
+        for name, run in contestants.items():
+            started, worked = time.perf_counter(), time.process_time()
+            run(cycles)
+            timings[name].passed.append((time.perf_counter() - started) / cycles)
+            timings[name].worked.append((time.process_time() - worked) / cycles)
+    return timings
+
+
 def side_by_side(
     contestants: Mapping[str, Callable[[int], None]], *, rounds: int, cycles: int
 ) -> dict[str, float]:
     """Return the median seconds per cycle of each; every round runs all of them."""
-    for run in contestants.values():
-        run(max(1, cycles // 10))  # connect, fill caches
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, run in contestants.items():
-            started = time.perf_counter()
-            run(cycles)
-            times[name].append((time.perf_counter() - started) / cycles)
-    return {name: statistics.median(each) for name, each in times.items()}
+    timings = timed(contestants, rounds=rounds, cycles=cycles)
+    return {name: each.seconds for name, each in timings.items()}
+
+
+def cycle_of(lock: AbstractContextManager[object]) -> Callable[[int], None]:
+    """Return what takes the lock and gives it back, so many times."""
+
+    def run(cycles: int) -> None:
+        for _ in range(cycles):
+            with lock:
+                pass
+
+    return run
 
 
 def tell_ratios(report: Report, title: str, seconds: Mapping[str, float], *, ours: str) -> None:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
 from importlib.metadata import version
 
 import portalocker
@@ -22,7 +21,7 @@ from tooz import coordination
 
 import holdfast
 from bench import contention
-from bench.measuring import machine, side_by_side, tell_ratios
+from bench.measuring import cycle_of, machine, side_by_side, tell_ratios
 from bench.redis_server import commands_sent, running
 from bench.reporting import Report
 
@@ -108,15 +107,6 @@ def uncontended(report: Report, port: int) -> None:
     # portalocker waits a tenth of a second before each first try, and would flatten the rest.
     shown = {k: v * 1e6 for k, v in seconds.items() if k != "portalocker RedisLock"}
     report.chart("cycle", "Uncontended cycle", shown, "µs")
-
-
-def cycle_of(lock: AbstractContextManager[object]) -> Callable[[int], None]:
-    def run(cycles: int) -> None:
-        for _ in range(cycles):
-            with lock:
-                pass
-
-    return run
 
 
 def raw_cycle(port: int) -> Callable[[int], None]:

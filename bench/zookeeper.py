@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 
 import holdfast
 from bench import handover
-from bench.measuring import machine, side_by_side
+from bench.measuring import cycle_of, machine, side_by_side
 from bench.reporting import Report
 from bench.zookeeper_server import requests_received, running, server_version
 
@@ -19,6 +19,25 @@ OURS = "holdfast"
 THEIRS = "kazoo"
 CYCLES = 100
 ROUNDS = 5
+
+
+def _ours(port: int) -> holdfast.Locks:
+    return holdfast.Locks(f"zookeeper://127.0.0.1:{port}")
+
+
+def _theirs(port: int) -> KazooClient:
+    client = KazooClient(f"127.0.0.1:{port}", timeout=30)
+    client.start()
+    return client
+
+
+CONTENDERS: dict[str, Callable[[int], AbstractContextManager[object]]] = {
+    "holdfast Lock": lambda port: _ours(port).lock("ball"),
+    "kazoo Lock": lambda port: _theirs(port).Lock("/theirs/ball"),
+    "holdfast write lock": lambda port: _ours(port).rwlock("page").write(),
+    "kazoo WriteLock": lambda port: _theirs(port).WriteLock("/theirs/page"),
+}
+"""Who hands over: ours, and then what it is measured against."""
 
 
 def main() -> Report:
@@ -85,15 +104,6 @@ def uncontended(report: Report, port: int) -> None:
     )
 
 
-def cycle_of(lock: AbstractContextManager[object]) -> Callable[[int], None]:
-    def run(cycles: int) -> None:
-        for _ in range(cycles):
-            with lock:
-                pass
-
-    return run
-
-
 def requests_of(run: Callable[[int], None], port: int) -> float:
     """Return how many requests the server receives for one cycle."""
     before = requests_received(port)
@@ -106,22 +116,20 @@ def requests_of(run: Callable[[int], None], port: int) -> float:
 
 def handed_over(report: Report, port: int) -> None:
     """Two processes, each with its own client, hand one lock to and fro; in turns."""
-    results: dict[str, list[handover.Result]] = {name: [] for name in handover.CONTENDERS}
-    requests = dict.fromkeys(handover.CONTENDERS, 0)
+    results: dict[str, list[handover.Result]] = {name: [] for name in CONTENDERS}
+    requests = dict.fromkeys(CONTENDERS, 0)
     for _ in range(ROUNDS):
         for name, games in results.items():
             before = requests_received(port)
-            games.append(handover.play(name, port=port))
+            games.append(handover.play("bench.zookeeper", name, port=port))
             requests[name] += requests_received(port) - before
     rows = []
     medians = []
     for name, games in results.items():
-        times = [one for game in games for one in game.handovers]
+        times = handover.times_of(games)
         turns = sum(len(game.turns) for game in games)
         medians.append(statistics.median(times))
-        figures = (medians[-1], statistics.quantiles(times, n=100)[98], max(times))
-        cells = [f"{one * 1e3:.2f}" for one in figures]
-        rows.append([name, *cells, str(turns), f"{requests[name] / turns:.1f}"])
+        rows.append([name, *handover.cells(times), str(turns), f"{requests[name] / turns:.1f}"])
     for ours, theirs in ((0, 1), (2, 3)):
         rows[ours].append(f"{medians[ours] / medians[theirs]:.2f} x")
         rows[theirs].append("")

@@ -1,0 +1,77 @@
+"""SQL servers of the benchmark's own, started as those of the tests; and what clients ask them."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from pathlib import Path
+
+TESTS = Path(__file__).parent.parent / "tests"
+sys.path[:0] = [str(TESTS), str(TESTS / "shared")]
+
+from servers.mariadb import MariadbServer  # noqa: E402
+from servers.postgresql import PostgresqlServer  # noqa: E402
+
+__all__ = ["Mariadb", "Postgresql"]
+
+_LOGGED = re.compile(r"LOG:  (?:statement|execute) ")
+
+
+class Postgresql(PostgresqlServer):
+    """PostgreSQL that waits for its disk at every commit."""
+
+    def __init__(self) -> None:
+        super().__init__(settings={"max_connections": "200", "shared_buffers": "64MB"})
+
+    @property
+    def version(self) -> str:
+        """What it says of itself."""
+        [[said]] = self.run("SHOW server_version")
+        return f"PostgreSQL {said.partition(' ')[0]}"
+
+    def count_statements(self) -> None:
+        """Count from now on, for those who connect from now on."""
+        self.run("ALTER SYSTEM SET log_statement = 'all'")
+        self.run("SELECT pg_reload_conf()")
+        while self.run("SHOW log_statement") != [("all",)]:
+            time.sleep(0.01)
+
+    def statements(self) -> int:
+        """Return how many statements clients have sent since they are counted."""
+        text = (self.directory / "log").read_text(errors="replace")
+        return len(_LOGGED.findall(text))
+
+    def connections(self) -> int:
+        """Return how many clients are connected, without the one that asks."""
+        [[count]] = self.run("""
+            SELECT count(*) FROM pg_stat_activity
+            WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+        """)
+        return int(count)
+
+
+class Mariadb(MariadbServer):
+    """MariaDB that waits for its disk at every commit."""
+
+    def __init__(self) -> None:
+        super().__init__("--max-connections=200")
+
+    @property
+    def version(self) -> str:
+        """What it says of itself."""
+        [[said]] = self.run("SELECT VERSION()")
+        return f"MariaDB {said.partition('-')[0]}"
+
+    def count_statements(self) -> None:
+        """Count from now on: it always does."""
+
+    def statements(self) -> int:
+        """Return how many statements clients have sent."""
+        [[_, count]] = self.run("SHOW GLOBAL STATUS LIKE 'Questions'")
+        return int(count)
+
+    def connections(self) -> int:
+        """Return how many clients are connected, without the one that asks."""
+        [[_, count]] = self.run("SHOW GLOBAL STATUS LIKE 'Threads_connected'")
+        return int(count) - 1
