@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from psycopg import Error
 
 from holdfast.backends.postgresql import refusals
-from holdfast.backends.postgresql.greeting import GREETING, Greeting
+from holdfast.backends.postgresql.greeting import BY_INDEX, GREETING, Greeting
 from holdfast.backends.postgresql.link.aio import Link
 from holdfast.backends.postgresql.session import FRAMING
 from holdfast.backends.postgresql.subscription.aio import Subscription
@@ -54,10 +54,12 @@ class AsyncPostgresqlWire(AsyncWire[Link]):
             if link.is_lent and self.greeting is not None:
                 return  # once is enough, where nothing is prepared
             [[row]] = await link.exchange([Ask(GREETING)], deadline=deadline)
+            self.greeting = Greeting(link.connection.backend_pid, *row)
+            if not (self.greeting.is_pooled or link.is_lent):
+                await link.exchange([Ask(BY_INDEX)], deadline=deadline)
+                link.prepared = set()
         except DRIVERS_ERRORS as error:
             raise refusals.unreachable(error, where=self.where) from error
-        self.greeting = Greeting(link.connection.backend_pid, *row)
-        link.prepared = None if self.greeting.is_pooled or link.is_lent else set()
 
     def _may_repeat(self, error: Exception, link: Link) -> bool:
         if refusals.code_of(error) in refusals.FORGOTTEN and link.prepared is not None:
