@@ -56,7 +56,7 @@ class Store:
         """Return the rows of all who stand at the name, without the record's own columns."""
         columns = ", ".join(COLUMNS[:14])
         rows = self.sqlite.execute(
-            f"SELECT {columns} FROM places WHERE key = ? AND id != '' ORDER BY arrived",  # noqa: S608
+            f"SELECT {columns} FROM places WHERE key = ? AND id != '' ORDER BY arrived",
             (storage_key(NAMESPACE, name),),
         )
         return rows.fetchall()
@@ -99,7 +99,7 @@ class TwoTables(Store):
             CREATE VIEW places AS
             SELECT key, 0 AS arrived, {others} FROM door
             UNION ALL SELECT key, {", ".join(COLUMNS[:14])}, 0, 0 FROM place;
-            """  # noqa: S608
+            """
         )
         self.verbs = Verbs(TwoTablesDialect(), namespace=NAMESPACE)
 
@@ -120,14 +120,14 @@ class TwoTablesDialect:
 
     def door(self, key: bytes, *, front: int | None, locked: bool) -> Sequence[Ask]:
         lock = "/* FOR UPDATE */" if locked else ""
-        record = f"SELECT store_time(), 0, {self._others} FROM door WHERE key = ? {lock}"  # noqa: S608
+        record = f"SELECT store_time(), 0, {self._others} FROM door WHERE key = ? {lock}"
         first = f"""
             SELECT {self._place} FROM place WHERE key = ? AND standing != 3
             UNION ALL SELECT * FROM (
                 SELECT {self._place} FROM place WHERE key = ? AND standing = 3
                     AND arrived >= (SELECT head FROM door WHERE key = ?)
                 ORDER BY arrived LIMIT ?)
-            """  # noqa: S608
+            """
         values = (key, key, key, -1 if front is None else front)
         return Ask(record, (key,)), Ask(first, values)
 
@@ -140,22 +140,22 @@ class TwoTablesDialect:
 
     def make(self, key: bytes) -> Asked:
         nobody = "?, '', '', '', NULL, 0, 0, 0, 0, 0, 0, 0, 0, '', 0, 0, 0, 0"
-        return [Ask(f"INSERT INTO door VALUES ({nobody}) ON CONFLICT DO NOTHING", (key,))]  # noqa: S608
+        return [Ask(f"INSERT INTO door VALUES ({nobody}) ON CONFLICT DO NOTHING", (key,))]
 
     def own(self, key: bytes, claim_id: str, arrived: int | None) -> Ask:
         # Wherever it stands: where it is said to have arrived only helps to find it.
         del arrived
         where = "key = ? AND id = ? AND standing = 3"
-        return Ask(f"SELECT {self._place} FROM place WHERE {where}", (key, claim_id))  # noqa: S608
+        return Ask(f"SELECT {self._place} FROM place WHERE {where}", (key, claim_id))
 
     def fellows(self, key: bytes, parties: Collection[str]) -> Ask:
         marks = ", ".join("?" * len(parties))
         where = f"key = ? AND standing = 3 AND party IN ({marks})"
-        return Ask(f"SELECT {self._place} FROM place WHERE {where}", (key, *parties))  # noqa: S608
+        return Ask(f"SELECT {self._place} FROM place WHERE {where}", (key, *parties))
 
     def end_of_line(self, key: bytes) -> Ask:
         last = "SELECT max(arrived) FROM place WHERE key = ?"
-        return Ask(f"SELECT ({last}), crowd FROM door WHERE key = ?", (key, key))  # noqa: S608
+        return Ask(f"SELECT ({last}), crowd FROM door WHERE key = ?", (key, key))
 
     def count_before(self, key: bytes, arrived: int) -> Ask:
         return Ask(
@@ -171,7 +171,7 @@ class TwoTablesDialect:
         if change.rows:
             marks = ", ".join("?" * 15)
             rows = [row[:15] for row in change.rows]
-            save = f"INSERT OR REPLACE INTO place VALUES ({marks})"  # noqa: S608
+            save = f"INSERT OR REPLACE INTO place VALUES ({marks})"
             asked.append(AskMany(save, rows))
         if change.record is not None or asked:
             asked.append(self._record(change))
@@ -183,7 +183,7 @@ class TwoTablesDialect:
             sets = "".join(f"{column} = ?, " for column in COLUMNS[1:])
             values = change.record[2:]
         return Ask(
-            f"UPDATE door SET {sets} crowd = crowd + ?, head = ? WHERE key = ?",  # noqa: S608
+            f"UPDATE door SET {sets} crowd = crowd + ?, head = ? WHERE key = ?",
             (*values, change.crowd, change.head or 0, change.key),
         )
 
@@ -197,6 +197,6 @@ class TwoTablesDialect:
     def names_of(self, clients: Sequence[str]) -> Ask:
         marks = ", ".join("?" * len(clients))
         return Ask(
-            f"SELECT DISTINCT key FROM places WHERE client IN ({marks}) ORDER BY key",  # noqa: S608
+            f"SELECT DISTINCT key FROM places WHERE client IN ({marks}) ORDER BY key",
             clients,
         )

@@ -15,7 +15,7 @@ from holdfast.backends.sql.steps import Ask, AskMany
 from holdfast.core.naming import storage_key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from holdfast.backends.mysql.schema import Tables
     from holdfast.backends.sql.deeds import Deed
@@ -82,25 +82,46 @@ WHERE d.`key` = %s AND p.arrived = %s AND p.id = %s AND p.standing = 1 AND p.unt
 # Variables of the session hand on what was given and what was locked: one statement cannot both
 # lock and change here, and what is asked between two round trips would keep the names locked.
 _GIVEN = "SET @holdfast_deeds = %s"
-# What does not fit a column here would be cut without a word; all that is accepted of a claim fits.
-_DEEDS = f"""
-JSON_TABLE(@holdfast_deeds, '$[*]' COLUMNS (
-    n FOR ORDINALITY, what INT PATH '$.what',
-    k VARCHAR(1280) PATH '$.key', id VARCHAR(128) {TEXT} PATH '$.id',
-    ttl DOUBLE PATH '$.ttl' DEFAULT '0' ON EMPTY,
-    client VARCHAR(128) {TEXT} PATH '$.client' DEFAULT '' ON EMPTY,
-    owner MEDIUMTEXT {TEXT} PATH '$.owner' DEFAULT '' ON EMPTY,
-    party VARCHAR(128) {TEXT} PATH '$.party',
-    weight BIGINT PATH '$.weight' DEFAULT '1' ON EMPTY,
-    capacity BIGINT PATH '$.capacity' DEFAULT '1' ON EMPTY,
-    lock_delay DOUBLE PATH '$.lock_delay' DEFAULT '0' ON EMPTY,
-    min_hold DOUBLE PATH '$.min_hold' DEFAULT '0' ON EMPTY
-)) AS j STRAIGHT_JOIN {{door}} AS d ON d.`key` = UNHEX(j.k)
-"""
+# Most of the work is to read the list, column by column: so each statement has only those that it
+# needs. What does not fit a column here would be cut without a word; all that is accepted of a
+# claim fits.
+_COLUMNS = {
+    "n": "FOR ORDINALITY",
+    "what": "INT PATH '$.what'",
+    "k": "VARCHAR(1280) PATH '$.key'",
+    "id": f"VARCHAR(128) {TEXT} PATH '$.id'",
+    "ttl": "DOUBLE PATH '$.ttl' DEFAULT '0' ON EMPTY",
+    "client": f"VARCHAR(128) {TEXT} PATH '$.client' DEFAULT '' ON EMPTY",
+    "owner": f"MEDIUMTEXT {TEXT} PATH '$.owner' DEFAULT '' ON EMPTY",
+}
+_MORE_COLUMNS = {
+    "party": f"VARCHAR(128) {TEXT} PATH '$.party'",
+    "weight": "BIGINT PATH '$.weight' DEFAULT '1' ON EMPTY",
+    "capacity": "BIGINT PATH '$.capacity' DEFAULT '1' ON EMPTY",
+    "lock_delay": "DOUBLE PATH '$.lock_delay' DEFAULT '0' ON EMPTY",
+    "min_hold": "DOUBLE PATH '$.min_hold' DEFAULT '0' ON EMPTY",
+}
+_AS_USUAL = {"party": "NULL", "weight": "1", "capacity": "1", "lock_delay": "0", "min_hold": "0"}
+"""What these are of nearly all claims, which need not be read then."""
+
+
+_DONE_TO = "VALUES(standing)"
+
+
+def _columns(*names: str) -> str:
+    columns = {**_COLUMNS, **_MORE_COLUMNS}
+    return ", ".join(f"{name} {columns[name]}" for name in names)
+
+
+def _deeds(*names: str) -> str:
+    table = f"JSON_TABLE(@holdfast_deeds, '$[*]' COLUMNS ({_columns(*names)})) AS j"
+    return f"{table} STRAIGHT_JOIN {{door}} AS d ON d.`key` = UNHEX(j.k)"
+
+
 # Rows that others have locked are left out, and go through the door: one name whose transaction
 # does not end would otherwise hold up all who go with it. Only what is to be changed stays locked.
 _LOCK = f"""
-SELECT GROUP_CONCAT(j.n) INTO @holdfast_ready FROM {_DEEDS}
+SELECT GROUP_CONCAT(j.n) INTO @holdfast_ready FROM {_deeds("n", "what", "k", "id")}
 WHERE CASE j.what
     WHEN 0 THEN d.id = '' AND d.crowd = 0
     WHEN 1 THEN d.id = j.id AND d.crowd = 0 AND d.standing = 0 AND d.until > {NOW}
@@ -108,29 +129,41 @@ WHERE CASE j.what
     ELSE d.id = j.id AND d.standing <= 1 AND d.until > {NOW} END
 FOR UPDATE SKIP LOCKED
 """
-# With two tables nobody says in which order columns are set: none of these depends on it, since
-# both tokens come of one time.
-_CHANGE = f"""
-UPDATE {_DEEDS} SET
-    d.token = CASE j.what WHEN 0 THEN GREATEST(d.last_token + 1, {BEGUN_MICROSECONDS})
-        ELSE d.token END,
-    d.last_token = CASE j.what WHEN 0 THEN GREATEST(d.last_token + 1, {BEGUN_MICROSECONDS})
-        ELSE d.last_token END,
-    d.id = CASE j.what WHEN 0 THEN j.id WHEN 1 THEN '' ELSE d.id END,
-    d.client = CASE j.what WHEN 0 THEN j.client WHEN 1 THEN '' ELSE d.client END,
-    d.owner = CASE j.what WHEN 0 THEN j.owner WHEN 1 THEN '' ELSE d.owner END,
-    d.party = CASE j.what WHEN 0 THEN j.party WHEN 1 THEN NULL ELSE d.party END,
-    d.weight = CASE j.what WHEN 0 THEN j.weight ELSE d.weight END,
-    d.ttl = CASE j.what WHEN 0 THEN j.ttl ELSE d.ttl END,
-    d.lock_delay = CASE j.what WHEN 0 THEN j.lock_delay ELSE d.lock_delay END,
-    d.min_hold = CASE j.what WHEN 0 THEN j.min_hold ELSE d.min_hold END,
-    d.capacity = CASE j.what WHEN 0 THEN j.capacity ELSE d.capacity END,
-    d.since = CASE j.what WHEN 0 THEN {BEGUN} ELSE d.since END,
-    d.until = CASE j.what WHEN 1 THEN 0 ELSE {BEGUN} + j.ttl END,
-    d.standing = 0, d.bell = ''
-WHERE FIND_IN_SET(j.n, @holdfast_ready)
+
+
+def _change(more: Mapping[str, str]) -> str:
+    """Return what changes the rows that are ready, by these expressions.
+
+    As new rows that are all there: an UPDATE of what a list is joined with takes longer.
+    What is done to each stands where a standing would. The rows are locked, so none of them goes
+    meanwhile, and none is made.
+    """
+    read = (*_COLUMNS, *(name for name in more if more[name].startswith("j.")))
+    table = f"JSON_TABLE(@holdfast_deeds, '$[*]' COLUMNS ({_columns(*read)})) AS j"
+    whose, how = (
+        ("client", "owner", "party"),
+        ("ttl", "since", *(one for one in more if one != "party")),
+    )
+    return f"""
+INSERT INTO {{door}} (`key`, id, client, owner, {", ".join(more)}, ttl, standing, until, since,
+    token, bell, last_token, crowd, head)
+SELECT UNHEX(j.k), j.id, j.client, j.owner, {", ".join(more.values())}, j.ttl, j.what,
+    IF(j.what = 1, 0, {BEGUN} + j.ttl), {BEGUN}, {BEGUN_MICROSECONDS}, '', 0, 0, 0
+FROM {table} WHERE FIND_IN_SET(j.n, @holdfast_ready)
+ON DUPLICATE KEY UPDATE
+    last_token = IF({_DONE_TO} = 0, GREATEST({{door}}.last_token + 1, VALUES(token)),
+        {{door}}.last_token),
+    token = IF({_DONE_TO} = 0, {{door}}.last_token, {{door}}.token),
+    id = CASE {_DONE_TO} WHEN 0 THEN VALUES(id) WHEN 1 THEN '' ELSE {{door}}.id END,
+    {", ".join(f"{one} = IF({_DONE_TO} = 2, {{door}}.{one}, VALUES({one}))" for one in whose)},
+    {", ".join(f"{one} = IF({_DONE_TO} = 0, VALUES({one}), {{door}}.{one})" for one in how)},
+    until = VALUES(until), standing = 0, bell = ''
 """
-_DONE = f"SELECT d.`key`, d.token FROM {_DEEDS} WHERE FIND_IN_SET(j.n, @holdfast_ready)"
+
+
+_CHANGE = _change({name: f"j.{name}" for name in _MORE_COLUMNS})
+_CHANGE_AS_USUAL = _change(_AS_USUAL)
+_DONE = f"SELECT d.`key`, d.token FROM {_deeds('n', 'k')} WHERE FIND_IN_SET(j.n, @holdfast_ready)"
 
 # -- for many --------------------------------------------------------------------------
 
@@ -176,7 +209,9 @@ class Statements:
         self._take, self._take_new, self._release = map(said, (_TAKE, _TAKE_NEW, _RELEASE))
         self._confirm, self._look = said(_CONFIRM), said(_LOOK)
         self._make, self._lock_empty = said(_MAKE), said(_LOCK_EMPTY)
-        self._together = [Ask(said(one)) for one in (_LOCK, _CHANGE, _DONE)]
+        self._lock, self._change, self._change_as_usual, self._done = (
+            Ask(said(one)) for one in (_LOCK, _CHANGE, _CHANGE_AS_USUAL, _DONE)
+        )
 
     # -- for one -----------------------------------------------------------------------
 
@@ -206,15 +241,16 @@ class Statements:
 
     def together(self, deeds: Sequence[Deed]) -> Sequence[Ask]:
         """See the protocol."""
-        given = Ask(_GIVEN, (as_json(deeds, namespace=self._namespace),))
-        new = [
-            self._key(one.claim).hex()
-            for one in deeds
-            if one.what is What.TAKE and not one.is_known
-        ]
-        if not new:
-            return (given, *self._together)
-        return (Ask(self._make, (json.dumps(sorted(new)),)), given, *self._together)
+        takes = [one for one in deeds if one.what is What.TAKE]
+        new = sorted(self._key(one.claim).hex() for one in takes if not one.is_known)
+        is_usual = all(_is_as_usual(one.claim) for one in takes)
+        return (
+            *([Ask(self._make, (json.dumps(new),))] if new else []),
+            Ask(_GIVEN, (as_json(deeds, namespace=self._namespace),)),
+            self._lock,
+            self._change_as_usual if is_usual else self._change,
+            self._done,
+        )
 
     def done(self, deeds: Sequence[Deed], answers: Sequence[Rows]) -> list[int | None]:
         """See the protocol."""
@@ -248,3 +284,8 @@ def _values(claim: Claim) -> tuple[object, ...]:
         claim.capacity,
         claim.id,
     )
+
+
+def _is_as_usual(claim: Claim) -> bool:
+    is_alone = claim.party is None and claim.weight == claim.capacity == 1
+    return is_alone and not (claim.lock_delay or claim.min_hold)
