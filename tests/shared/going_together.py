@@ -43,9 +43,11 @@ class Subject:
         kind = Together if flavour.name == "sync" else AsyncTogether
         self.inner: Any = flavour.call(lambda: kind(wire.inner, statements, clock=flavour.clock))
         self.asked: list[str] = []
+        self.trips = 0
         real = wire.inner.ask_all
 
         def ask_all(requests: Any, *, deadline: float) -> Any:
+            self.trips += 1
             self.asked.extend(one.statement.split()[0] for one in requests)
             return real(requests, deadline=deadline)
 
@@ -66,6 +68,7 @@ class Subject:
             assert self.wire.run(request)
             assert self.call("give_back", one)
         self.asked.clear()
+        self.trips = 0
 
     @property
     def number_waiting(self) -> int:

@@ -5,28 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
+from backends.sql.making_laws import MakingLaws, made
 from click.testing import CliRunner, Result
 
 from holdfast import ConfigurationError
 from holdfast.backends.mysql.schema import Tables
-from holdfast.backends.sql._async import making as aio
-from holdfast.backends.sql._sync import making as threads
 from holdfast.cli.app import app
-
-
-def by(verb: str) -> Callable[..., Any]:
-    def call(wire: Any, tables: Tables) -> Any:
-        kind = threads if wire.flavour.name == "sync" else aio
-        deadline = wire.flavour.clock.now() + 20
-        return wire.flavour.call(getattr(kind, verb), wire.inner, tables, deadline=deadline)
-
-    return call
-
-
-made, dropped, are_there = map(by, ("made", "dropped", "are_there"))
 
 
 @pytest.fixture
@@ -47,25 +35,13 @@ def user(server) -> Iterator[str]:
     server.run(f"DROP USER {name}@'127.0.0.1'")
 
 
-def test_they_are_made_once(wire, unmade) -> None:
-    assert made(wire, unmade)
-    assert not made(wire, unmade)
-    assert are_there(wire, unmade)
+@pytest.fixture
+def run(server) -> Callable[..., Any]:
+    return partial(server.run, database="test")
 
 
-def test_many_may_make_them_at_once(wire, unmade) -> None:
-    tasks = [wire.flavour.start(made, wire, unmade) for _ in range(6)]
-
-    assert sum(one.result() for one in tasks) >= 1
-    assert are_there(wire, unmade)
-
-
-def test_what_half_of_is_there_is_completed(wire, server, unmade) -> None:
-    made(wire, unmade)
-    server.run(f"DROP TABLE {unmade.place}", database="test")
-
-    assert made(wire, unmade)
-    assert are_there(wire, unmade)
+class TestMaking(MakingLaws):
+    """What it promises on every server."""
 
 
 def test_who_finds_them_there_needs_no_right_to_make_any(
@@ -79,23 +55,6 @@ def test_who_finds_them_there_needs_no_right_to_make_any(
 def test_who_may_not_make_them_is_told(wire_to, server, user, unmade) -> None:
     with pytest.raises(ConfigurationError, match="let one who may run `holdfast init`"):
         made(wire_to(server.url(user=user)), unmade)
-
-
-def test_they_are_dropped_once(wire, unmade) -> None:
-    made(wire, unmade)
-
-    assert dropped(wire, unmade)
-    assert not dropped(wire, unmade)
-    assert not are_there(wire, unmade)
-
-
-def test_a_table_of_somebody_else_is_not_dropped(wire, server, unmade) -> None:
-    server.run(f"CREATE TABLE {unmade.place} (theirs int)", database="test")
-
-    with pytest.raises(ConfigurationError, match="is not Holdfast's place table"):
-        dropped(wire, unmade)
-
-    assert server.run(f"SELECT count(*) FROM {unmade.place}", database="test") == ((0,),)
 
 
 # -- by the command ------------------------------------------------------------------------

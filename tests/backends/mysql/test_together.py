@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import threading
-from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from backends.sql.together_laws import TogetherLaws
 from eventually import eventually
 from going_together import FIRST, PATIENCE, Subject, claim, names, until
 from servers.proxy import Proxy
 
-from holdfast import BackendUnavailable, LockError, OutcomeUnknown
+from holdfast import LockError, OutcomeUnknown
 from holdfast.backends.mysql._async.wire import AsyncMysqlWire
 from holdfast.backends.mysql.addresses import address_of_url
 from holdfast.backends.mysql.statements import Statements
@@ -83,7 +81,55 @@ def taken(server, tables) -> int:
     return count
 
 
-# -- together --------------------------------------------------------------------------
+class Stage:
+    """How this server is held up and broken."""
+
+    def __init__(self, server: Any, tables: Any, another: Callable[[], Subject]) -> None:
+        self._server = server
+        self._tables = tables
+        self.another = another
+
+    def locked_out(self) -> AbstractContextManager[None]:
+        return locked_out(self._server, self._tables)
+
+    def busy(self, subject: Subject) -> list[Future[Any]]:
+        return busy(subject, self._server, self._tables)
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        with self._server.connect("test", autocommit=False) as other, other.cursor() as cursor:
+            key = storage_key("test", name)
+            text = f"SELECT * FROM {self._tables.door} WHERE `key` = %s FOR UPDATE"
+            cursor.execute(text, (key,))
+            yield
+            other.rollback()
+
+    def end_first(self) -> int:
+        return self._end("")
+
+    def end_batch(self) -> int:
+        return self._end(BATCH)
+
+    def _end(self, text: str) -> int:
+        found = standing(self._server, self._tables, text)
+        for one in found:
+            self._server.run("KILL %s", one)
+        return len(found)
+
+    def deadlocks(self) -> Any:
+        return self._server.run("SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'")
+
+
+@pytest.fixture
+def stage(server, tables, wire_to, statements) -> Stage:
+    return Stage(server, tables, lambda: Subject(wire_to(server.url()), statements, batch="SET"))
+
+
+class TestTogether(TogetherLaws):
+    """What goes together on every server."""
+
+
+# -- alone, and together ---------------------------------------------------------------------------
 
 
 def test_one_who_is_alone_goes_at_once_by_the_plain_statement(subject) -> None:
@@ -109,26 +155,6 @@ def test_a_name_that_nobody_knows_is_taken_by_one_who_says_so(subject) -> None:
     assert subject.flavour.call(take, second, deadline=deadline, is_known=False) is None
     assert subject.call("give_back", first)
     assert subject.flavour.call(take, second, deadline=deadline, is_known=False) > token
-
-
-def test_those_who_come_meanwhile_go_in_one_commit(subject, server, tables, standstill) -> None:
-    subject.know(*FIRST, *names(9))
-    held = [claim(one) for one in names(9)]
-    for one in held[:6]:
-        subject.call("take", one)
-    subject.asked.clear()
-    with locked_out(server, tables):
-        first = busy(subject, server, tables)
-        freed = [subject.start("give_back", one) for one in held[:3]]
-        kept = subject.start("renew", held[3:6])
-        asked = [subject.start("take", one) for one in held[6:]]
-        eventually(lambda: subject.number_waiting == 7)
-
-    assert all(one.result(PATIENCE) is not None for one in first + asked)
-    assert [one.result(PATIENCE) for one in freed] == [True] * 3
-    assert kept.result(PATIENCE) == [True] * 3
-    assert subject.together == 1
-    assert taken(server, tables) == len(first) + 6
 
 
 def test_what_goes_together_is_as_if_each_went_alone(wire, server, tables, statements) -> None:
@@ -164,60 +190,6 @@ def test_any_name_can_go_with_others(wire, statements, name) -> None:
     assert None not in statements.done(deeds, wire.run_all(statements.together(deeds)))
 
 
-def test_a_hundred_at_once_on_names_of_their_own_all_get_them(subject) -> None:
-    count = 100 if subject.flavour.name == "async" else 16
-    subject.know(*names(count))
-
-    def cycle(name: str) -> None:
-        for _ in range(5):
-            one = claim(name)
-            assert subject.call("take", one) is not None
-            assert subject.call("renew", [one]) == [True]
-            assert subject.call("give_back", one)
-
-    with ThreadPoolExecutor(count) as threads:
-        list(threads.map(cycle, names(count)))
-
-    assert subject.together + subject.asked.count("UPDATE") < 3 * 5 * count / 2
-
-
-def test_two_clients_never_hold_one_name_and_never_stand_in_each_others_way(
-    wire_to, server, statements
-) -> None:
-    subjects = [Subject(wire_to(server.url()), statements, batch="SET") for _ in range(2)]
-    subjects[0].know(*names(6))
-    deadlocks = "SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'"
-    before = server.run(deadlocks)
-    inside: Counter[str] = Counter()
-    last: dict[str, int] = {}
-    state = threading.Lock()
-
-    def work(number: int) -> int:
-        subject, dice, grants = subjects[number % 2], random.Random(number), 0  # noqa: S311
-        for _ in range(30):
-            one = claim(dice.choice(names(6)))
-            token = subject.call("take", one)
-            if token is None:
-                continue
-            with state:
-                inside[one.name] += 1
-                assert inside[one.name] == 1
-                assert token > last.get(one.name, 0)
-                last[one.name] = token
-                inside[one.name] -= 1
-            grants += 1
-            while not subject.call("give_back", one):
-                pass  # its row was locked by one of the others; the door would wait for it
-        return grants
-
-    with ThreadPoolExecutor(16) as threads:
-        assert sum(threads.map(work, range(16))) > 0
-
-    assert server.run(deadlocks) == before
-    for one in subjects:
-        one.close()
-
-
 # -- what goes wrong for one -----------------------------------------------------------
 
 
@@ -234,23 +206,6 @@ def test_what_the_server_refuses_because_of_one_is_done_for_the_others(
     assert None not in [one.result(PATIENCE) for one in others]
     with pytest.raises(LockError, match="inf"):
         guilty.result(PATIENCE)
-
-
-def test_a_name_that_somebody_has_locked_holds_up_nobody_else(subject, server, tables) -> None:
-    """Nor do those who come for that very name, one after the other."""
-    subject.know("stuck", *names(10))
-    with server.connect("test", autocommit=False) as other, other.cursor() as cursor:
-        key = storage_key("test", "stuck")
-        cursor.execute(f"SELECT * FROM {tables.door} WHERE `key` = %s FOR UPDATE", (key,))
-        stuck = subject.start("take", claim("stuck"))
-        eventually(lambda: subject.asked)
-        assert [subject.call("take", claim("stuck")) for _ in range(6)] == [None] * 6
-        asked = [subject.start("take", claim(one)) for one in names(10)]
-        assert None not in [one.result(PATIENCE) for one in asked]
-        assert not stuck.done()
-        other.rollback()
-
-    assert stuck.result(PATIENCE) is not None
 
 
 def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
@@ -328,47 +283,3 @@ def test_a_batch_whose_answer_is_lost_leaves_all_of_them_in_doubt(
     eventually(lambda: taken(server, tables) == len(first) + done)
     assert len({id(one.exception()) for one in asked}) == 5
     subject.close()
-
-
-def test_a_session_that_is_ended_under_way_leaves_all_of_them_in_doubt(
-    subject, server, tables, standstill
-) -> None:
-    subject.know(*FIRST, *names(5))
-    with locked_out(server, tables):
-        first = busy(subject, server, tables)
-        asked = [subject.start("take", claim(one)) for one in names(5)]
-        eventually(lambda: subject.number_waiting == 5)
-        for one in standing(server, tables):
-            server.run("KILL %s", one)
-        eventually(lambda: subject.together)
-        eventually(lambda: [server.run("KILL %s", one) for one in standing(server, tables, BATCH)])
-        for one in [*first, *asked]:
-            with pytest.raises(OutcomeUnknown):
-                one.result(PATIENCE)
-
-    assert subject.call("take", claim("name 0")) is not None
-
-
-def test_a_server_that_cannot_be_reached_has_done_nothing_for_anybody(
-    subject, server, tables, standstill
-) -> None:
-    subject.know(*FIRST, *names(3))
-    with locked_out(server, tables):
-        busy(subject, server, tables)
-        asked = [subject.start("take", claim(one)) for one in names(3)]
-        eventually(lambda: subject.number_waiting == 3)
-        pool = subject.wire.inner._pool
-        real = pool._connect
-
-        def refused(*_: Any) -> Any:
-            raise BackendUnavailable("nothing listens there")
-
-        pool._connect = refused
-        for one in standing(server, tables):
-            server.run("KILL %s", one)
-        for one in asked:
-            with pytest.raises(BackendUnavailable, match="nothing listens"):
-                one.result(PATIENCE)
-        pool._connect = real
-
-    assert subject.call("take", claim("name 0")) is not None

@@ -7,23 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from backends.sql.making_laws import MakingLaws, are_there, dropped, made
 
 from holdfast import ConfigurationError
 from holdfast.backends.postgresql.schema import Tables
-from holdfast.backends.sql._async import making as aio
-from holdfast.backends.sql._sync import making as threads
-
-
-def by(verb: str) -> Callable[..., Any]:
-    def call(wire: Any, tables: Tables) -> Any:
-        kind = threads if wire.flavour.name == "sync" else aio
-        deadline = wire.flavour.clock.now() + 20
-        return wire.flavour.call(getattr(kind, verb), wire.inner, tables, deadline=deadline)
-
-    return call
-
-
-made, dropped, are_there = map(by, ("made", "dropped", "are_there"))
 
 
 @pytest.fixture
@@ -44,24 +31,25 @@ def user(server) -> Iterator[str]:
     server.run(f"DROP ROLE {name}")
 
 
+@pytest.fixture
+def unmade(server, elsewhere) -> Tables:
+    """Give tables that nobody has made yet, in a schema that is there."""
+    server.run(f"CREATE SCHEMA {elsewhere.schema}")
+    return elsewhere
+
+
+@pytest.fixture
+def run(server) -> Callable[..., Any]:
+    return server.run
+
+
+class TestMaking(MakingLaws):
+    """What it promises on every server."""
+
+
 def test_schema_and_tables_are_made_once(wire, elsewhere) -> None:
     assert made(wire, elsewhere)
     assert not made(wire, elsewhere)
-    assert are_there(wire, elsewhere)
-
-
-def test_many_may_make_them_at_once(wire, elsewhere) -> None:
-    tasks = [wire.flavour.start(made, wire, elsewhere) for _ in range(6)]
-
-    assert sum(one.result() for one in tasks) >= 1
-    assert are_there(wire, elsewhere)
-
-
-def test_what_half_of_is_there_is_completed(wire, server, elsewhere) -> None:
-    made(wire, elsewhere)
-    server.run(f"DROP TABLE {elsewhere.place}")
-
-    assert made(wire, elsewhere)
     assert are_there(wire, elsewhere)
 
 
@@ -119,16 +107,6 @@ def test_they_are_dropped_once(wire, server, elsewhere) -> None:
     assert not dropped(wire, elsewhere)
     assert not are_there(wire, elsewhere)
     assert server.run("SELECT 1 FROM pg_namespace WHERE nspname = %s", elsewhere.schema)
-
-
-def test_a_table_of_somebody_else_is_not_dropped(wire, server, elsewhere) -> None:
-    server.run(f"CREATE SCHEMA {elsewhere.schema}")
-    server.run(f"CREATE TABLE {elsewhere.place} (theirs int)")
-
-    with pytest.raises(ConfigurationError, match="is not Holdfast's place table"):
-        dropped(wire, elsewhere)
-
-    assert server.run(f"SELECT count(*) FROM {elsewhere.place}") == [(0,)]
 
 
 def test_the_tables_are_kept_for_rows_that_change_all_the_time(wire, server, elsewhere) -> None:

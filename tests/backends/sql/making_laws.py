@@ -1,0 +1,61 @@
+"""What making and dropping the tables promises on every SQL server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import ConfigurationError
+from holdfast.backends.sql._async import making as aio
+from holdfast.backends.sql._sync import making as threads
+
+
+def by(verb: str) -> Callable[..., Any]:
+    def call(wire: Any, tables: Any) -> Any:
+        kind = threads if wire.flavour.name == "sync" else aio
+        deadline = wire.flavour.clock.now() + 20
+        return wire.flavour.call(getattr(kind, verb), wire.inner, tables, deadline=deadline)
+
+    return call
+
+
+made, dropped, are_there = map(by, ("made", "dropped", "are_there"))
+
+
+class MakingLaws:
+    """By the fixtures `unmade`, tables that nobody has made yet, and `run`, which runs SQL."""
+
+    def test_they_are_made_once(self, wire, unmade) -> None:
+        assert made(wire, unmade)
+        assert not made(wire, unmade)
+        assert are_there(wire, unmade)
+
+    def test_many_may_make_them_at_once(self, wire, unmade) -> None:
+        tasks = [wire.flavour.start(made, wire, unmade) for _ in range(6)]
+
+        assert sum(one.result() for one in tasks) >= 1
+        assert are_there(wire, unmade)
+
+    def test_what_half_of_is_there_is_completed(self, wire, run, unmade) -> None:
+        made(wire, unmade)
+        run(f"DROP TABLE {unmade.place}")
+
+        assert made(wire, unmade)
+        assert are_there(wire, unmade)
+
+    def test_they_are_dropped_once(self, wire, unmade) -> None:
+        made(wire, unmade)
+
+        assert dropped(wire, unmade)
+        assert not dropped(wire, unmade)
+        assert not are_there(wire, unmade)
+
+    def test_a_table_of_somebody_else_is_not_dropped(self, wire, run, unmade) -> None:
+        run(f"CREATE TABLE {unmade.place} (theirs int)")
+
+        with pytest.raises(ConfigurationError, match="is not Holdfast's place table"):
+            dropped(wire, unmade)
+
+        assert [tuple(row) for row in run(f"SELECT count(*) FROM {unmade.place}")] == [(0,)]
