@@ -227,10 +227,11 @@ class AsyncInbox:
 
     def after_fork_in_child(self) -> None:
         """Start anew: nothing of the parent's waits here."""
-        subscription = self._subscription
+        inherited = (self._subscription, self._opening)
         self._begin()
-        if subscription is not None:
-            subscription.disinherit()
+        for one in inherited:
+            if one is not None:
+                one.disinherit()
 
     def _kick(self) -> None:
         self._background.kick()
