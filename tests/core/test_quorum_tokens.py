@@ -1,0 +1,262 @@
+"""Every way in which tokens can be given by N nodes, walked through: they only grow.
+
+The model: each node has a last token and at most one claim, and a clock that stands still or
+differs from the others' as it likes. A request may come late, again and again, or never; a reply
+may be lost; a client may give up or crash anywhere. A claim that is over is dropped by each node
+at any time, by its withdrawal or by its ttl, and its requests may come even after that. What
+a client decides, it decides by the shipped functions.
+
+To have an end, the model lets a node give a claim that is over one token more, by a late request.
+A tombstone would only keep it from that.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from holdfast.core.quorum import allotted, enough_to_end, majority
+
+ASKING, RAISING, HOLDING, OVER = range(4)
+
+
+class Node(NamedTuple):
+    last: int = 0
+    claim: int = -1
+    given: int = 0
+    late: frozenset[int] = frozenset()
+    counts: bool = True
+    least: int = 0
+
+
+class Claim(NamedTuple):
+    phase: int = ASKING
+    tokens: tuple[int, ...] = ()
+    raised: frozenset[int] = frozenset()
+    token: int = 0
+
+
+class State(NamedTuple):
+    nodes: tuple[Node, ...]
+    claims: tuple[Claim, ...]
+    used: int = 0
+    forgets: int = 0
+
+
+class Model(NamedTuple):
+    """The rules; `floors` is what each claim asks for at least, `clocks` what each node shows."""
+
+    clocks: tuple[int, ...]
+    floors: tuple[int, ...]
+    raises: bool = True
+    late: bool = False
+    forgets: int = 0
+    teachers: int | None = None
+    allots_anew: bool = True
+
+    def start(self) -> State:
+        nodes = len(self.clocks)
+        return State(
+            (Node(),) * nodes, (Claim(tokens=(0,) * nodes),) * len(self.floors), 0, self.forgets
+        )
+
+    def steps(self, state: State) -> Iterator[State]:
+        for number, claim in enumerate(state.claims):
+            yield from self._of_client(state, number, claim)
+            for i in range(len(state.nodes)):
+                yield from self._at_node(state, number, claim, i)
+        yield from self._forgetting(state)
+
+    # -- what a client does ------------------------------------------------------------
+
+    def _of_client(self, state: State, number: int, claim: Claim) -> Iterator[State]:
+        nodes = len(state.nodes)
+        if claim.phase != OVER:
+            yield _with_claim(state, number, Claim(OVER, (0,) * nodes))  # by will, or it crashed
+        given = [token for token in claim.tokens if token]
+        if claim.phase == ASKING and len(given) >= majority(nodes):
+            found = allotted(given, nodes=nodes)
+            counted = tuple(int(bool(one)) for one in claim.tokens)
+            decided = Claim(RAISING, counted, token=found.token)
+            if found.is_settled or not self.raises:
+                yield _hold(state, number, decided)
+            else:
+                yield _with_claim(state, number, decided)
+        if claim.phase == RAISING and len(claim.raised) >= majority(nodes):
+            yield _hold(state, number, claim)
+
+    # -- what comes to a node: each request of a claim, at any time and any number of times ----
+
+    def _at_node(self, state: State, number: int, claim: Claim, i: int) -> Iterator[State]:
+        node = state.nodes[i]
+        if claim.phase == OVER:
+            if node.claim == number:
+                yield _with_node(state, i, node._replace(claim=-1, given=0))
+            elif self.late and node.claim == -1 and number not in node.late:
+                token = self._allotted_by(i, node, number)
+                late = node._replace(claim=number, last=token, late=node.late | {number})
+                yield _with_node(state, i, late)
+        elif node.claim == -1:
+            token = self._allotted_by(i, node, number)
+            # Its reply may be lost: then the next one to the same request tells the token.
+            yield _with_node(state, i, node._replace(claim=number, given=token, last=token))
+        elif claim.phase == ASKING and self.allots_anew and node.given <= node.least:
+            # It was given before the node was taught: a repeat must not bring it back.
+            token = self._allotted_by(i, node, number)
+            if node.claim == number:
+                yield _with_node(state, i, node._replace(given=token, last=token))
+        elif node.claim == number and node.counts:
+            if claim.phase == ASKING and claim.tokens[i] != node.given:
+                tokens = (*claim.tokens[:i], node.given, *claim.tokens[i + 1 :])
+                yield _with_claim(state, number, claim._replace(tokens=tokens))
+            if claim.phase == RAISING and i not in claim.raised:
+                raised = node._replace(given=claim.token, last=max(node.last, claim.token))
+                after = _with_node(state, i, raised)
+                yield after
+                yield _with_claim(after, number, claim._replace(raised=claim.raised | {i}))
+
+    def _allotted_by(self, i: int, node: Node, number: int) -> int:
+        return max(node.last + 1, self.clocks[i], self.floors[number], node.least + 1)
+
+    # -- a node that forgets: it counts again once it was taught, and its claims have ended ------
+
+    def _forgetting(self, state: State) -> Iterator[State]:
+        for i, node in enumerate(state.nodes):
+            if node.counts and state.forgets:
+                empty = Node(counts=self.teachers is None)
+                yield _with_node(state, i, empty)._replace(forgets=state.forgets - 1)
+            elif not node.counts and self.teachers is not None:
+                # The quarantine is longer than any ttl: whoever counted on it has ended.
+                if any(claim.tokens[i] or i in claim.raised for claim in state.claims):
+                    continue
+                others = [one.last for j, one in enumerate(state.nodes) if j != i and one.counts]
+                for taught in _subsets(others, self.teachers):
+                    least = max(taught, default=0)
+                    yield _with_node(state, i, node._replace(counts=True, least=least))
+
+
+def _with_node(state: State, i: int, node: Node) -> State:
+    return state._replace(nodes=(*state.nodes[:i], node, *state.nodes[i + 1 :]))
+
+
+def _with_claim(state: State, number: int, claim: Claim) -> State:
+    return state._replace(claims=(*state.claims[:number], claim, *state.claims[number + 1 :]))
+
+
+def _hold(state: State, number: int, claim: Claim) -> State:
+    """Use the token; `used` is -1 where it is not larger than all before."""
+    used = claim.token if claim.token > state.used >= 0 else -1
+    held = Claim(HOLDING, claim.tokens, claim.raised)
+    return _with_claim(state, number, held)._replace(used=used)
+
+
+def _subsets(items: list[int], size: int) -> set[tuple[int, ...]]:
+    if size == 0:
+        return {()}
+    return {
+        (one, *rest) for k, one in enumerate(items) for rest in _subsets(items[k + 1 :], size - 1)
+    }
+
+
+def walked(model: Model, *, most: int = 3_000_000) -> tuple[int, bool]:
+    """Return how many states there are, and whether tokens grew in all of them."""
+    start = model.start()
+    seen, todo = {start}, [start]
+    while todo:
+        for state in model.steps(todo.pop()):
+            if state.used < 0:
+                return len(seen), False
+            if state not in seen:
+                seen.add(state)
+                todo.append(state)
+        assert len(seen) < most, "too many for a test"
+    return len(seen), True
+
+
+def strolled(model: Model, *, walks: int, length: int, seed: int) -> bool:
+    """Return whether tokens grew on so many random ways, where there are too many states."""
+    chance = random.Random(seed)  # noqa: S311 - the same ways each time
+    for _ in range(walks):
+        state = model.start()
+        for _ in range(length):
+            following = list(model.steps(state))
+            if not following:
+                break
+            # Giving up is possible at each step, and would end most ways before they begin.
+            busy = [one for one in following if _ended(one) == _ended(state)]
+            state = chance.choice(busy if busy and chance.random() < 0.9 else following)
+            if state.used < 0:
+                return False
+    return True
+
+
+def _ended(state: State) -> int:
+    return sum(claim.phase == OVER for claim in state.claims)
+
+
+CLOCKS = [(3, 3, 3), (0, 5, 9), (9, 5, 0), (5, 5, 0), (0, 0, 9)]
+UNEQUAL = [clocks for clocks in CLOCKS if len(set(clocks)) > 1]
+
+
+@pytest.mark.parametrize("clocks", CLOCKS, ids=str)
+@pytest.mark.parametrize("floors", [(0, 0), (7, 0), (4, 12)], ids=str)
+def test_tokens_grow_over_two_claims_of_three_nodes(clocks, floors):
+    states, grew = walked(Model(clocks, floors))
+
+    assert grew
+    assert states > 500
+
+
+def test_tokens_grow_over_three_claims_of_three_nodes():
+    assert walked(Model((3, 3, 3), (0, 0, 0)))[1]
+
+
+def test_tokens_grow_although_requests_come_after_their_claim_is_over():
+    assert walked(Model((3, 3, 3), (0, 0), late=True))[1]
+
+
+@pytest.mark.parametrize("clocks", UNEQUAL, ids=str)
+def test_without_raising_it_the_token_repeats_or_falls(clocks):
+    """So the model can fail, and this is what the second round is for."""
+    assert not walked(Model(clocks, (0, 0), raises=False))[1]
+
+
+def test_when_a_node_forgets_and_counts_at_once_the_token_falls():
+    assert not walked(Model((0, 5, 9), (0, 0), forgets=1))[1]
+
+
+def test_when_a_node_that_forgot_is_taught_by_too_few_the_token_falls():
+    too_few = enough_to_end(3) - 1
+
+    assert not walked(Model((0, 5, 9), (0, 0), forgets=1, teachers=too_few))[1]
+
+
+def test_when_a_node_that_forgot_is_taught_by_enough_the_token_grows():
+    """Without any assumption about clocks: they differ by more than the quarantine is long."""
+    assert walked(Model((0, 5, 9), (0, 0), forgets=1, teachers=enough_to_end(3)))[1]
+
+
+def test_what_a_node_gave_before_it_was_taught_must_not_count_afterwards():
+    """It was recorded while the node did not count; a repeat of the request would find it."""
+    taught = Model((0, 5, 9), (0, 0), forgets=1, teachers=enough_to_end(3), allots_anew=False)
+
+    assert not walked(taught)[1]
+
+
+# Five nodes have too many states to be walked through: these are random ways.
+
+
+@pytest.mark.parametrize("clocks", [(3, 3, 3, 3, 3), (0, 5, 9, 2, 7)], ids=str)
+def test_tokens_grow_on_random_ways_of_five_nodes(clocks):
+    model = Model(clocks, (0, 6, 0), late=True, forgets=1, teachers=enough_to_end(5))
+
+    assert strolled(model, walks=300, length=120, seed=5)
+
+
+def test_random_ways_of_five_nodes_find_what_goes_wrong_without_raising():
+    careless = Model((0, 5, 9, 2, 7), (0, 0), raises=False)
+
+    assert not strolled(careless, walks=3000, length=60, seed=5)
