@@ -16,7 +16,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.options import checked_keywords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from holdfast.core.declaring import Declaration, ForeignClients, Mode
@@ -27,6 +27,7 @@ ROOMS = (
     "mysql",
     "postgresql",
     "redis",
+    "redlock",
     "sqlite",
     "zookeeper",
 )
@@ -59,15 +60,9 @@ def adopt_client(
     client: object, *, flavour: str, namespace: str, clock: Clock, options: dict[str, object]
 ) -> Any:  # noqa: ANN401 - of either flavour
     """Return the backend of a store that a client of another library is connected to."""
-    name = f"{type(client).__module__}.{type(client).__qualname__}"
+    name = _name_of(client)
     room, clients = _adopter(client, name)
-    if clients.is_asyncio is not None:
-        is_asyncio = clients.is_asyncio(type(client))
-        if is_asyncio != (flavour == "_async"):
-            kind, other = ("an asyncio", "AsyncLocks") if is_asyncio else ("a sync", "Locks")
-            raise ConfigurationError(
-                f"{name} is {kind} client; give it to holdfast.{other}.from_client"
-            )
+    _check_flavour(client, clients, flavour=flavour, way="from_client")
     checked_keywords(options, accepted=clients.options, what=name)
     backend = _imported(room, flavour=flavour, needed_by=name)
     return backend.from_client(
@@ -104,6 +99,29 @@ def open_by_factory(
 def _takes_factory(scheme: str) -> bool:
     room = _room_of(scheme)
     return room is not None and declared(room).factory_options is not None
+
+
+def adopt_clients(
+    clients: Sequence[object],
+    *,
+    flavour: str,
+    namespace: str,
+    clock: Clock,
+    options: dict[str, object],
+) -> Any:  # noqa: ANN401 - of either flavour
+    """Return the backend of a store that several clients of another library are, together."""
+    if not isinstance(clients, list | tuple) or not clients:
+        raise TypeError("from_clients takes a list of clients, one for each node")
+    for client in clients:
+        _, kind = _adopter_together(client)
+        _check_flavour(client, kind, flavour=flavour, way="from_clients")
+    room, kind = _adopter_together(clients[0])
+    name = _name_of(clients[0])
+    checked_keywords(options, accepted=kind.options, what=name)
+    backend = _imported(room, flavour=flavour, needed_by=name)
+    return backend.from_clients(
+        clients, clock=clock, namespace=checked_namespace(namespace), **options
+    )
 
 
 def backend_class(scheme: str, *, flavour: str, mode: str | None = None) -> Any:  # noqa: ANN401
@@ -154,6 +172,34 @@ def _room_of(scheme: str) -> str | None:
         if scheme in declared(room).schemes:
             return room
     return None
+
+
+def _name_of(client: object) -> str:
+    return f"{type(client).__module__}.{type(client).__qualname__}"
+
+
+def _check_flavour(client: object, clients: ForeignClients, *, flavour: str, way: str) -> None:
+    if clients.is_asyncio is None:
+        return
+    name = _name_of(client)
+    is_asyncio = clients.is_asyncio(type(client))
+    if is_asyncio != (flavour == "_async"):
+        kind, other = ("an asyncio", "AsyncLocks") if is_asyncio else ("a sync", "Locks")
+        raise ConfigurationError(f"{name} is {kind} client; give it to holdfast.{other}.{way}")
+
+
+def _adopter_together(client: object) -> tuple[str, ForeignClients]:
+    name = _name_of(client)
+    known = [(room, one) for room in ROOMS if (one := declared(room).together) is not None]
+    for room, clients in known:
+        if (objection := clients.objection_to(client)) is not None:
+            raise ConfigurationError(f"{name} {objection}")
+        if clients.includes(client):
+            return room, clients
+    raise ConfigurationError(
+        f"no backend is known for several of {name}; accepted: "
+        + ", ".join(clients.listed_as for _, clients in known)
+    )
 
 
 def _adopter(client: object, name: str) -> tuple[str, ForeignClients]:

@@ -26,6 +26,10 @@ DIFFERENCES = {
         "Link": "one is driven by the loop, the other by the thread that asks; only what is "
         "written for one flavour takes it in its hands",
     },
+    "backends/redlock/nodes": {
+        "NodeWire": "one has a connection for all tasks, the other some for threads to take; "
+        "only Nodes takes them in its hands",
+    },
     "backends/redis/subscription": {
         "Subscription.shut": "it has a connection of its own, which another thread may end",
     },

@@ -31,7 +31,7 @@ from holdfast.options import (
 from holdfast.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
     from types import TracebackType
     from typing import Literal
 
@@ -161,6 +161,44 @@ class AsyncLocks:
         )
         self = cls.__new__(cls)
         self._set_up(made, options)
+        return self
+
+    @classmethod
+    def from_clients(
+        cls,
+        clients: Sequence[object],
+        *,
+        namespace: str = "holdfast",
+        ttl: float = DEFAULT_TTL,
+        label: str | None = None,
+        request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
+        on_event: Callable[[Event], None] | None = None,
+        clock: Clock | None = None,
+        **backend_options: object,
+    ) -> Self:
+        """Return locks on several nodes, to each of which one of your clients connects: Redlock.
+
+        Clients of redis-py or valkey-py, of this flavour. As in `from_client`, only their settings
+        are read, once.
+        """
+        from holdfast import urls  # late: only urls knows the backends
+
+        options = ClientOptions(
+            ttl=ttl,
+            label=label,
+            request_timeout=request_timeout,
+            on_event=on_event,
+            clock=Clock() if clock is None else clock,
+        )
+        backend = urls.adopt_clients(
+            clients,
+            flavour="_async",
+            namespace=namespace,
+            clock=options.clock,
+            options=backend_options,
+        )
+        self = cls.__new__(cls)
+        self._set_up(backend, options)
         return self
 
     @classmethod

@@ -90,6 +90,8 @@ class Declaration:
     """The extra of Holdfast that installs its driver; None where it needs none."""
     clients: tuple[ForeignClients, ...] = ()
     """Whose clients it adopts."""
+    together: ForeignClients | None = None
+    """Of whose clients several are one store together, each with a server of its own."""
     modes: Mapping[str, Mode] = field(default_factory=dict)
     """What `mode=` may say, the usual one among it; empty where there is but one way."""
     factory_options: frozenset[str] | None = None

@@ -79,7 +79,7 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Addre
                 f"{where} must end in the name under which the Sentinels know the master: "
                 f"{parts.scheme}://host1,host2,host3/mymaster"
             )
-        endpoints = _endpoints(hosts, port=SENTINEL_PORT, where=where)
+        endpoints = endpoints_of(hosts, port=SENTINEL_PORT, where=where)
         of_sentinels |= {key: value for key, value in settings.items() if key.startswith("ssl_")}
         of_sentinels["ssl"] = tls
         return Address(
@@ -88,10 +88,11 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Addre
     if parts.path.strip("/") or settings.get("db"):
         raise ConfigurationError(f"{where}: a cluster has no databases; leave the number out")
     settings.pop("db", None)
-    return Address(where, "cluster", settings, tls, _endpoints(hosts, port=PORT, where=where))
+    return Address(where, "cluster", settings, tls, endpoints_of(hosts, port=PORT, where=where))
 
 
-def _endpoints(hosts: str, *, port: int, where: str) -> tuple[Endpoint, ...]:
+def endpoints_of(hosts: str, *, port: int, where: str) -> tuple[Endpoint, ...]:
+    """Return the hosts of a URL, each with its port."""
     found = tuple(_endpoint(one, port, where) for one in hosts.split(",") if one)
     if not found:
         raise ConfigurationError(f"{where} names no host")

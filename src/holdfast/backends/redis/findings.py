@@ -40,6 +40,8 @@ class Facts:
     allowed: Mapping[str, bool] | str
     is_node: bool = False
     durability: Durability | None = None
+    needed: tuple[str, ...] | None = None
+    """The commands that are needed; None where they are those of a single Redis."""
 
 
 def findings(facts: Facts) -> list[Finding]:
@@ -249,7 +251,9 @@ def _clock(ahead: float | None) -> Iterator[Finding]:
 
 
 def _permissions(facts: Facts) -> Iterator[Finding]:
-    needed = permissions.commands(is_cluster=facts.is_node, durability=facts.durability)
+    needed = facts.needed or permissions.commands(
+        is_cluster=facts.is_node, durability=facts.durability
+    )
     rules = permissions.smallest(facts.namespace, needed)
     if isinstance(facts.allowed, str):
         yield Finding("error", "permissions", facts.allowed, f"ACL SETUSER <user> {rules}")

@@ -11,7 +11,7 @@ from holdfast.backends.redis.resp import packed
 from holdfast.backends.redis.scripts import redis_script
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from holdfast.backends.redis.durability import Durability
 
@@ -35,10 +35,14 @@ TOO_WIDE = ("FLUSHALL", "CONFIG SET", "SHUTDOWN")
 @cache
 def commands(*, is_cluster: bool = False, durability: Durability | None = None) -> tuple[str, ...]:
     """Return every command that is needed, as the scripts name them."""
-    sources = b"".join(redis_script(verb).source for verb in VERBS)
-    in_scripts = {found.decode() for found in re.findall(rb"call\('(\w+)'", sources)}
+    sources = [redis_script(verb).source.decode() for verb in VERBS]
     besides = (*(CLUSTER if is_cluster else ()), *CONFIRMING[durability])
-    return (*DIRECT, *sorted(in_scripts), *besides)
+    return (*DIRECT, *run_by(sources), *besides)
+
+
+def run_by(sources: Iterable[str]) -> list[str]:
+    """Return every command that these scripts run."""
+    return sorted({one for text in sources for one in re.findall(r"call\('(\w+)'", text)})
 
 
 def smallest(namespace: str, needed: Sequence[str] | None = None) -> str:
@@ -59,7 +63,7 @@ def question(namespace: str, asked: Sequence[str]) -> bytes:
 
 
 _WITHOUT_KEYS = {
-    **{one: one for one in (*DIRECT, *CLUSTER, *TOO_WIDE, "TIME")},
+    **{one: one for one in (*DIRECT, *CLUSTER, *TOO_WIDE, "INFO", "TIME")},
     "SCRIPT LOAD": "SCRIPT LOAD x",
     "EVALSHA": "EVALSHA x 0",
     "WAIT": "WAIT 1 1",

@@ -36,16 +36,18 @@ _FLAGS = (b"0", b"1")
 
 
 class Keys:
-    """The keys of one namespace."""
+    """The keys of one namespace: of each name these, of which the first is what it is known by."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, kinds: Sequence[str] = KEYS) -> None:
         self.namespace = namespace
+        self._kinds = kinds
+        self._first = kinds[0]
         # Names are used again and again; making and packing five keys is not free.
         self.of = lru_cache(maxsize=4096)(self._of)
 
     def door(self, name: str) -> bytes:
         """Return the key of the name's door."""
-        return f"{self.namespace}:{{{name.translate(_ESCAPES)}}}:door".encode()
+        return f"{self.namespace}:{{{name.translate(_ESCAPES)}}}:{self._first}".encode()
 
     def inbox(self, inbox: str) -> bytes:
         """Return the channel of an inbox."""
@@ -54,16 +56,16 @@ class Keys:
     def doors(self, prefix: str) -> bytes:
         """Return the pattern of the doors whose names begin so."""
         escaped = prefix.translate(_ESCAPES).translate(_GLOB)
-        return f"{self.namespace}:{{{escaped}*}}:door".encode()
+        return f"{self.namespace}:{{{escaped}*}}:{self._first}".encode()
 
     def name_of(self, door: bytes) -> str:
         """Return the name behind a door's key."""
-        inner = door.decode()[len(self.namespace) + 2 : -len("}:door")]
+        inner = door.decode()[len(self.namespace) + 2 : -len(self._first) - 2]
         return inner.replace("%7B", "{").replace("%7D", "}").replace("%25", "%")
 
     def _of(self, name: str) -> bytes:
-        stem = self.door(name)[: -len("door")]
-        return packed_arguments(stem + one.encode() for one in KEYS)
+        stem = self.door(name)[: -len(self._first)]
+        return packed_arguments(stem + one.encode() for one in self._kinds)
 
 
 AHEAD = packed(b"TIME")
@@ -158,14 +160,14 @@ def load_for(request: bytes) -> bytes:
 
 
 def _called(verb: str, keys: bytes, arguments: Sequence[bytes], *, names: int = 1) -> bytes:
-    return _head(verb, names, len(arguments)) + keys + packed_arguments(arguments)
+    head = head_of_call(redis_script(verb).sha, names * len(KEYS), len(arguments))
+    return head + keys + packed_arguments(arguments)
 
 
-@lru_cache(maxsize=256)
-def _head(verb: str, names: int, count: int) -> bytes:
-    keys = b"%d" % (names * len(KEYS))
-    total = 3 + names * len(KEYS) + count
-    return b"*%d\r\n" % total + packed_arguments((b"EVALSHA", redis_script(verb).sha, keys))
+@lru_cache(maxsize=1024)
+def head_of_call(sha: bytes, keys: int, count: int) -> bytes:
+    """Return how the call of a script begins that has so many keys and other arguments."""
+    return b"*%d\r\n" % (3 + keys + count) + packed_arguments((b"EVALSHA", sha, b"%d" % keys))
 
 
 def _us(seconds: float) -> int:

@@ -42,6 +42,8 @@ class Question:
     durability: Durability | None
     patience: float
     clock: Clock
+    needed: tuple[str, ...] | None = None
+    """The commands that a user needs; None where they are those of a single Redis."""
 
     def deadline(self) -> float:
         """Return until when a server that is asked now may answer."""
@@ -53,7 +55,7 @@ def diagnosed(wire: AnyWire, question: Question) -> list[Finding]:
     if isinstance(wire, Cluster):
         nodes = wire.nodes(deadline=question.deadline())
         return merged({str(endpoint): _of_node(one, question) for endpoint, one in nodes.items()})
-    found = findings(_facts(wire, question))
+    found = findings(facts_of(wire, question))
     if isinstance(wire, SentinelWire):
         views = wire.views(deadline=question.deadline())
         found += sentinel_findings(views, wire.service, where=wire.where)
@@ -62,13 +64,13 @@ def diagnosed(wire: AnyWire, question: Question) -> list[Finding]:
 
 def _of_node(node: Wire, question: Question) -> list[Finding]:
     try:
-        return findings(replace(_facts(node, question), where="", is_node=True))
+        return findings(replace(facts_of(node, question), where="", is_node=True))
     except (BackendUnavailable, OutcomeUnknown) as error:
         # The others can still be asked, and this is what the operator looks for.
         return [Finding("error", "server", str(error), "start the node, or replace it")]
 
 
-def _facts(node: Wire, question: Question) -> Facts:
+def facts_of(node: Wire, question: Question) -> Facts:
     """Return what a server says; what may not be read is a note, and no error."""
     deadline = question.deadline()
     allowed = _allowed(node, question, deadline)
@@ -82,12 +84,14 @@ def _facts(node: Wire, question: Question) -> Facts:
         ahead=_ahead(node, deadline),
         allowed=allowed,
         durability=question.durability,
+        needed=question.needed,
     )
 
 
 def _allowed(node: Wire, question: Question, deadline: float) -> dict[str, bool] | str:
     """Return what the user may run, or why nobody can say it: scripts may not be run."""
-    asked = [*permissions.commands(), *permissions.CLUSTER, *permissions.TOO_WIDE]
+    needed = question.needed or permissions.commands()
+    asked = [*needed, *permissions.CLUSTER, *permissions.TOO_WIDE]
     besides = permissions.CONFIRMING[question.durability]
     reply = _asked(node, permissions.question(question.namespace, asked), deadline)
     if isinstance(reply, Refusal):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from redis._parsers import _AsyncRESP3Parser
 from redis.asyncio import Redis
@@ -42,12 +42,28 @@ sooner (Linux's least retransmission timeout), and a request may be given less t
 round trip takes. Then only that request fails; the others on the link have time left."""
 
 
+class Waiting(Protocol):
+    """Who gets a reply: a future, or what is one to the link and gets the replies of many."""
+
+    def done(self) -> bool:
+        """Whether nobody waits for it any more."""
+        ...
+
+    def set_result(self, reply: Reply, /) -> None:
+        """Take the reply."""
+        ...
+
+    def set_exception(self, error: LockError, /) -> None:
+        """Take it that none comes."""
+        ...
+
+
 class Pending:
     """A request that was sent, or will be in this turn of the loop."""
 
     __slots__ = ("deadline", "reply", "sent_at")
 
-    def __init__(self, reply: asyncio.Future[Reply], deadline: float) -> None:
+    def __init__(self, reply: Waiting, deadline: float) -> None:
         self.reply = reply
         self.deadline = deadline
         self.sent_at = 0.0
@@ -80,16 +96,25 @@ class Link(asyncio.Protocol):
         """Whether it can be used."""
         return not self.lost.done()
 
+    @property
+    def owed(self) -> int:
+        """How many replies are still to come, also those that nobody waits for any more."""
+        return len(self._pending)
+
     def send(self, request: bytes, *, deadline: float) -> asyncio.Future[Reply]:
         """Return the future of the reply; it fails with OutcomeUnknown."""
         reply: asyncio.Future[Reply] = self._loop.create_future()
+        self.send_for(reply, request, deadline=deadline)
+        return reply
+
+    def send_for(self, reply: Waiting, request: bytes, *, deadline: float) -> None:
+        """Send a request whose reply is given to that one."""
         if not self._outbox:
             self._loop.call_soon(self._flush)
         self._outbox.append(request)
         self._pending.append(Pending(reply, deadline))
         if self._timer is None or deadline < self._timer.when():
             self._set_timer(deadline)
-        return reply
 
     def unsubscribe(self, channel: bytes) -> None:
         """Hear no more of a channel; the server confirms it by a push."""

@@ -118,6 +118,21 @@ class Link:
         self._sleeps = SLEEPS
         return sock.recv(65536)
 
+    def take_in(self) -> None:
+        """Take what has come, without waiting for more; raise OSError if it has ended."""
+        sock = self._sock
+        try:
+            if self._armed is None:
+                sock.settimeout(0.0)
+                data = sock.recv(65536)
+            else:
+                data = sock.recv(65536, socket.MSG_DONTWAIT)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        self._parser.feed(data)
+
     def buffered(self) -> Reply | Push:
         """Return a reply that is already here, or MORE."""
         return self._parser.next()

@@ -26,17 +26,25 @@ class Script:
     source: bytes
     sha: bytes
 
+    @classmethod
+    def from_text(cls, text: str) -> Script:
+        """Return the script, under the server's own name for it, which is no protection."""
+        source = text.encode()
+        return cls(source, hashlib.sha1(source, usedforsecurity=False).hexdigest().encode())
+
 
 @cache
 def redis_script(verb: str) -> Script:
     """Return the script of a verb."""
+    return Script.from_text(script_text(__name__, verb))
+
+
+@cache
+def script_text(package: str, verb: str) -> str:
+    """Return the text of a script that stands in a package, whole."""
     # Not by a path: the package may stand in a zip file.
-    folder = resources.files(__name__)
-    text = _INCLUDE.sub(lambda found: _text(folder / found[1]), _text(folder / f"{verb}.lua"))
-    source = text.encode()
-    # The server's own name for it, no protection.
-    sha = hashlib.sha1(source, usedforsecurity=False).hexdigest().encode()
-    return Script(source, sha)
+    folder = resources.files(package)
+    return _INCLUDE.sub(lambda found: _text(folder / found[1]), _text(folder / f"{verb}.lua"))
 
 
 def _text(path: Traversable) -> str:

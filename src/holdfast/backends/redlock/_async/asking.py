@@ -1,0 +1,156 @@
+"""Asks the nodes, after seeing to it that they can be asked; greets those that are strangers."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from holdfast.backends.redlock import quarantine
+from holdfast.backends.redlock._async.rejoining import AsyncRejoining
+from holdfast.backends.redlock._async.tending import AsyncTending
+from holdfast.errors import BackendUnavailable, LockError
+from holdfast.runtime import aio as runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Sequence
+
+    from holdfast.backends.redlock.greeting import Terms
+    from holdfast.backends.redlock.node import Node
+    from holdfast.backends.redlock.nodes.aio import Nodes
+    from holdfast.backends.redlock.requests import Question
+    from holdfast.backends.redlock.round import Round
+    from holdfast.runtime.clock import Clock
+
+T = TypeVar("T")
+
+AT_FIRST = 0.5
+"""The longest that nodes are waited for at the beginning, where others are a majority."""
+
+FOUNDING = 1.0
+"""Where no node counts yet, all of them are waited for so long before the first does."""
+
+AGAIN = 0.01
+"""Before the same is asked again, because more nodes are there."""
+
+GREETING = 0.5
+"""As long may it take to greet a node again that has forgotten us."""
+
+
+class AsyncAsking:
+    """All nodes, as the verbs use them."""
+
+    def __init__(self, nodes: Nodes, terms: Terms, clock: Clock) -> None:
+        self.nodes = nodes.nodes
+        self._nodes = nodes
+        self._clock = clock
+        self._tending = AsyncTending(nodes, clock)
+        self._rejoining = AsyncRejoining(nodes, terms, clock)
+
+    async def ready(self, *, timeout: float, deadline: float) -> None:
+        """Connect to the nodes that are missing; raise if one must not be among them."""
+        await self._tending.until_ready(deadline=deadline, patience=min(timeout, AT_FIRST))
+        for node in self.nodes:
+            if node.is_misfit and node.trouble is not None:
+                raise node.trouble
+        if not all(node.counts or node.scripts is None for node in self.nodes):
+            if quarantine.are_new(self.nodes):
+                # Together, or those that come a moment later would look as if they had forgotten.
+                soon = min(deadline, self._clock.now() + FOUNDING)
+                await self._tending.until_ready(deadline=soon, all_of_them=True)
+            await self._rejoining.admit(timeout=timeout)
+
+    def is_unsettled(self) -> bool:
+        """Whether more nodes may be there soon than there were."""
+        are_to_admit = any(
+            node.scripts is not None and not node.counts and not node.counts_in
+            for node in self.nodes
+        )
+        return are_to_admit or bool(self._tending.stragglers())
+
+    def is_cut_short(self, found: Round) -> bool:
+        """Whether to begin anew: who was asked does not answer, and others have come meanwhile."""
+        return found.is_hurried and any(
+            isinstance(replies, LockError)
+            and not found.asked[node.number]
+            and (node.trouble is None or self._nodes.is_ready(node))
+            for node, replies in zip(found.nodes, found.replies, strict=True)
+        )
+
+    def _ready(self) -> set[int]:
+        return {one.number for one in self.nodes if one.counts and self._nodes.is_ready(one)}
+
+    async def insist(
+        self, work: Callable[[], Awaitable[T]], *, timeout: float, deadline: float
+    ) -> T:
+        """Return what the work returns; it is done again where more nodes have come meanwhile.
+
+        A majority is asked as soon as there is one. If that was not enough, those are waited for
+        of which nobody knows yet: at the beginning one client may be quicker than its nodes.
+        """
+        await self.ready(timeout=timeout, deadline=deadline)
+        while True:
+            before = self._ready()
+            try:
+                return await work()
+            except BackendUnavailable:
+                have_come = not self._ready() <= before
+                is_late = self._clock.now() >= deadline
+                if is_late or not (have_come or self.is_unsettled()):
+                    raise
+            await self._tending.until_ready(deadline=deadline, all_of_them=True)
+            await runtime.sleep(AGAIN)
+            await self.ready(timeout=timeout, deadline=deadline)
+
+    async def ask(
+        self,
+        questions: Sequence[Question],
+        *,
+        decide: Callable[[Round], bool],
+        timeout: float,
+        among: Collection[int] | None = None,
+        owed_for: float = 0.0,
+    ) -> Round:
+        """Return what they answered by the time that it is decided."""
+        found = await self._nodes.ask(
+            questions, decide=decide, timeout=timeout, among=among, owed_for=owed_for
+        )
+        strangers = found.strangers()
+        if strangers:
+            for node in strangers:
+                node.scripts, node.counts = None, False
+            await runtime.gather([partial(self._greet, one) for one in strangers])
+            if not all(node.counts for node in strangers):
+                await self._rejoining.admit(timeout=timeout)
+            numbers = [one.number for one in strangers]
+            again = await self._nodes.ask(
+                questions,
+                decide=lambda one: all(one.replies[i] is not None for i in numbers),
+                timeout=timeout,
+                among=numbers,
+                owed_for=owed_for,
+            )
+            for i in numbers:
+                found.replies[i] = again.replies[i]
+        for number, replies in found.answers().items():
+            self.nodes[number].counts = bool(replies[0][1])
+        if owed_for:
+            for node in self.nodes:
+                if node.has_errands:
+                    self._tending.tend(node)
+        return found
+
+    async def _greet(self, node: Node) -> None:
+        try:
+            await self._nodes.greet(node, deadline=self._clock.now() + GREETING)
+        except LockError as error:
+            node.trouble = error
+
+    async def stop(self) -> None:
+        """End the background."""
+        await self._tending.stop()
+        await self._rejoining.stop()
+
+    def after_fork_in_child(self) -> None:
+        """Start anew."""
+        self._tending.after_fork_in_child()
+        self._rejoining.after_fork_in_child()

@@ -1,0 +1,232 @@
+"""How a claim comes to hold a name: a majority grants it, and its token is on a majority.
+
+Whoever was refused once asks the first node alone, and the others only if that one lets it in.
+Otherwise many who ask at the same time would each get some of the nodes, and nobody a majority.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+
+from holdfast.backends.redis.requests import SECOND
+from holdfast.backends.redlock import answers, outages
+from holdfast.core.quorum import Floor, Standing, Verdict, allotted, validity, verdict
+from holdfast.errors import LockError
+from holdfast.model import Grant, Held
+from holdfast.runtime import aio as runtime
+
+if TYPE_CHECKING:
+    from holdfast.backends.redlock._async.asking import AsyncAsking
+    from holdfast.backends.redlock._async.inbox import AsyncInbox
+    from holdfast.backends.redlock.options import RedlockOptions
+    from holdfast.backends.redlock.requests import Questions
+    from holdfast.backends.redlock.round import Round
+    from holdfast.model import Claim
+    from holdfast.runtime.clock import Clock
+
+LOOK_AGAIN = 1.0
+"""A waiting claim asks the first node this often, though nobody wakes it: who was woken instead
+may be frozen."""
+
+SPLIT = 0.01
+"""Those who got some of the nodes each ask again within so long, not all at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One time that a claim is asked for; a late request of an earlier one gets nothing."""
+
+    claim: Claim
+    number: int
+    started: float
+    floor: float
+    timeout: float
+
+
+class AsyncClaiming:
+    """Asks for names, and counts what is granted."""
+
+    def __init__(
+        self,
+        asking: AsyncAsking,
+        questions: Questions,
+        inbox: AsyncInbox,
+        options: RedlockOptions,
+        clock: Clock,
+    ) -> None:
+        self._asking = asking
+        self._questions = questions
+        self._inbox = inbox
+        self._options = options
+        self._clock = clock
+        self._attempts = count(1)
+        self._floor = Floor()
+        self._state = runtime.StateLock()
+
+    async def claim(self, claim: Claim, *, deadline: float) -> Grant | Held:
+        """Return the grant of a majority, or who is in the way; else nothing is left behind."""
+        timeout = self._options.timeout_for(claim.ttl)
+        started = self._clock.now()
+        return await self._asking.insist(
+            partial(self._claim, claim, started, timeout), timeout=timeout, deadline=deadline
+        )
+
+    async def _claim(self, claim: Claim, started: float, timeout: float) -> Grant | Held:
+        floor = self._floor.at(self._clock.now())
+        one = Attempt(claim, next(self._attempts), started, floor, timeout)
+        found = await self._asked(one)
+        if self._verdict(found) is not Verdict.GRANTED:
+            return await self._not_granted(one, found)
+        token = await self._token(one, found)
+        left = validity(ttl=claim.ttl, elapsed=self._clock.now() - started)
+        if token is None or left < max(0.0, self._options.min_validity):
+            # It is over, or too little of it is left for the work: as if it had not been granted.
+            await self._undo(one, found)
+            self._expect(one)
+            return Held((), None, self._soon())
+        self._inbox.forget(claim.id)
+        return Grant(claim, token, claim.ttl)
+
+    # -- asking ------------------------------------------------------------------------
+
+    async def _asked(self, one: Attempt) -> Round:
+        claim = one.claim
+        waiting = self._inbox.waiting(claim.id)
+        question = self._questions.acquire(
+            claim,
+            attempt=one.number,
+            floor=one.floor,
+            inbox=self._inbox.name if claim.queues else "",
+            waited=0.0 if waiting is None else self._clock.now() - waiting.since,
+        )
+        first = None if waiting is None else self._first()
+        if first is None:
+            return await self._asking.ask([question], decide=self._is_decided, timeout=one.timeout)
+        alone = await self._asking.ask(
+            [question],
+            decide=lambda found: found.replies[first] is not None,
+            timeout=one.timeout,
+            among=(first,),
+        )
+        if alone.standing(first, answers.standing) is not Standing.GRANTED:
+            return alone
+        rest = self._questions.acquire(claim, attempt=one.number, floor=one.floor, is_led=True)
+
+        def is_decided(found: Round) -> bool:
+            found.replies[first] = alone.replies[first]
+            return self._is_decided(found)
+
+        others = [node.number for node in alone.nodes if node.number != first]
+        found = await self._asking.ask([rest], decide=is_decided, timeout=one.timeout, among=others)
+        found.replies[first], found.asked[first] = alone.replies[first], True
+        return found
+
+    def _verdict(self, found: Round) -> Verdict:
+        standings = [found.standing(i, answers.standing) for i in range(len(found.nodes))]
+        return verdict(standings, is_time_up=True)
+
+    def _is_decided(self, found: Round) -> bool:
+        standings = [found.standing(i, answers.standing) for i in range(len(found.nodes))]
+        if verdict(standings) is not Verdict.OPEN:
+            return True
+        # Those who answer nothing are not waited for while others are about to come.
+        return self._asking.is_cut_short(found)
+
+    def _first(self) -> int | None:
+        """Return the node that those ask first who were refused; the same for all who can."""
+        for node in self._asking.nodes:
+            if node.counts and node.scripts is not None and not node.is_slow and not node.trouble:
+                return node.number
+        return None
+
+    # -- granted -----------------------------------------------------------------------
+
+    async def _token(self, one: Attempt, found: Round) -> int | None:
+        """Return the token, once a majority knows it; None if the claim has ended meanwhile."""
+        nodes = range(len(found.nodes))
+        given = [
+            replies[0]
+            for replies in found.answers().values()
+            if answers.standing(replies) is Standing.GRANTED
+        ]
+        tokens = [reply[3] for reply in given]
+        settled = allotted(tokens, nodes=len(nodes))
+        ahead = max(reply[0] for reply in given) / SECOND - self._clock.now()
+        with self._state:
+            self._floor = self._floor.after(
+                ahead=ahead,
+                tokens=[token / SECOND for token in tokens],
+                asked=one.floor,
+                is_settled=settled.is_settled,
+            )
+        if settled.is_settled:
+            return settled.token
+
+        def standings(raised: Round) -> list[Standing]:
+            return [raised.standing(i, answers.done) for i in nodes]
+
+        raised = await self._asking.ask(
+            [self._questions.raise_(one.claim, token=settled.token)],
+            decide=lambda found: verdict(standings(found)) is not Verdict.OPEN,
+            timeout=one.timeout,
+        )
+        outcome = verdict(standings(raised), is_time_up=True)
+        if outcome is Verdict.UNREACHABLE:
+            # Not known to a majority, it must not be used: the next one could be smaller.
+            await self._undo(one, found)
+            raise outages.too_few(raised)
+        return settled.token if outcome is Verdict.GRANTED else None
+
+    # -- not granted ---------------------------------------------------------------------
+
+    async def _not_granted(self, one: Attempt, found: Round) -> Held:
+        await self._undo(one, found)
+        refusals = [
+            answers.seen_by_refusal(replies[0])
+            for replies in found.answers().values()
+            if answers.standing(replies) is Standing.REFUSED
+        ]
+        # The first node alone may refuse; what it says then stands for all.
+        is_alone = found.asked.count(True) == 1 < len(found.nodes) and bool(refusals)
+        if not is_alone and self._verdict(found) is not Verdict.REFUSED:
+            raise outages.too_few(found)
+        nodes = 1 if is_alone else len(found.nodes)
+        held = answers.held(refusals, nodes=nodes, look_again=LOOK_AGAIN)
+        self._expect(one)
+        if held.holders or held.closing:
+            return held
+        return Held((), None, self._soon())  # several have some of the nodes each
+
+    def _expect(self, one: Attempt) -> None:
+        if one.claim.queues:
+            self._inbox.expect(one.claim, since=one.started)
+
+    def _soon(self) -> float:
+        return 0.001 + SPLIT * self._clock.jitter()
+
+    async def _undo(self, one: Attempt, found: Round) -> None:
+        """Leave nothing behind of an attempt: on no node that granted it, or has not answered."""
+        granted = {i for i, replies in found.answers().items() if replies[0][2]}
+        unanswered = {
+            i
+            for i, replies in enumerate(found.replies)
+            if found.asked[i] and (replies is None or isinstance(replies, LockError))
+        }
+        among = granted | unanswered
+        if not among:
+            return
+        question = self._questions.withdraw(
+            one.claim, attempt=one.number, tombstone=bool(unanswered)
+        )
+        await runtime.shield(
+            self._asking.ask(
+                [question],
+                decide=lambda told: told.is_heard(among),
+                timeout=one.timeout,
+                among=among,
+                owed_for=one.claim.ttl,
+            )
+        )

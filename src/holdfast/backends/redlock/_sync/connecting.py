@@ -1,0 +1,39 @@
+# Generated from src/holdfast/backends/redlock/_async/connecting.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""The way to each node, from where it is."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from holdfast.backends.redis.addresses import understood
+from holdfast.backends.redis.connection.threads import kind_of_connection
+from holdfast.backends.redlock.greeting import greet
+from holdfast.backends.redlock.node import Node
+from holdfast.backends.redlock.nodes.threads import Nodes, NodeWire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.backends.redis.addresses import Address
+    from holdfast.backends.redlock.greeting import Terms
+    from holdfast.runtime.clock import Clock
+
+
+def ways_to(addresses: Sequence[Address], terms: Terms, clock: Clock) -> Nodes:
+    """Return the ways to all of them; nothing is connected yet."""
+    nodes = [Node(number, one.where) for number, one in enumerate(addresses)]
+    wires = []
+    for node, address in zip(nodes, addresses, strict=True):
+        kind = kind_of_connection(tls=address.tls, is_socket="path" in address.options)
+        wires.append(
+            NodeWire(
+                kind=kind,
+                options=understood(address.options, by=kind),
+                clock=clock,
+                where=address.where,
+                greet=partial(greet, node, nodes, terms),
+            )
+        )
+    return Nodes(nodes, wires, clock)

@@ -1,0 +1,142 @@
+"""What the nodes answered, put together: who holds a name, and how each node stands to a claim."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.backends.redis.requests import SECOND
+from holdfast.core.quorum import Standing, majority
+from holdfast.model import Closing, Held, Holder, Inspection, Owner, Renewal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+RENEWALS = {0: Renewal.LOST, 1: Renewal.RENEWED, 2: Renewal.BROKEN}
+
+
+def standing(replies: Sequence[Any]) -> Standing:
+    """Return how a node stands that answered an acquire."""
+    _, counts, kind, *_ = replies[0]
+    if not counts:
+        return Standing.NOT_COUNTED
+    return Standing.GRANTED if kind else Standing.REFUSED
+
+
+def done(replies: Sequence[Any]) -> Standing:
+    """Return how a node stands that was told something: it counts if that was done there."""
+    _, counts, was_done, *_ = replies[0]
+    if not counts:
+        return Standing.NOT_COUNTED
+    return Standing.GRANTED if was_done else Standing.REFUSED
+
+
+def renewed(reply: Any) -> Renewal:  # noqa: ANN401 - of the server's making
+    """Return what became of a renewal at one node; what it says counts only if it counts."""
+    _, counts, outcome = reply
+    found = RENEWALS[outcome]
+    return found if counts or found is not Renewal.RENEWED else Renewal.LOST
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one node says of a name; times in seconds, of its own clock."""
+
+    now: float
+    claim: str
+    owner: str
+    token: int
+    since: float
+    ends: float
+    shut: float
+    last_token: int = 0
+
+
+def seen_by_refusal(reply: Sequence[Any]) -> Seen:
+    """Read an acquire that was refused."""
+    now, _, _, *rest = reply
+    return _seen(now, rest)
+
+
+def seen_by_inspection(reply: Sequence[Any]) -> Seen:
+    """Read an inspection."""
+    now, _, last, *rest = reply
+    return _seen(now, rest, last_token=last)
+
+
+def _seen(now: int, rest: Sequence[Any], *, last_token: int = 0) -> Seen:
+    claim, owner, token, since, ends, shut = rest
+    return Seen(
+        now=now / SECOND,
+        claim=claim.decode(),
+        owner=owner.decode(),
+        token=token,
+        since=since / SECOND,
+        ends=ends / SECOND,
+        shut=shut / SECOND,
+        last_token=last_token,
+    )
+
+
+def holders(found: Iterable[Seen], *, unheard: int, nodes: int) -> dict[str, Holder]:
+    """Return who may hold the name, by claim: seen by a majority, or by some of those heard.
+
+    One who is seen by too few for that is on the way in or out.
+    """
+    by_claim: dict[str, list[Seen]] = {}
+    for one in found:
+        if one.claim:
+            by_claim.setdefault(one.claim, []).append(one)
+    return {
+        claim: _holder(seen)
+        for claim, seen in by_claim.items()
+        if len(seen) + unheard >= majority(nodes)
+    }
+
+
+def _holder(seen: Sequence[Seen]) -> Holder:
+    [(token, _)] = Counter(sorted((one.token for one in seen), reverse=True)).most_common(1)
+    return Holder(
+        Owner.from_text(seen[0].owner),
+        token,
+        1,
+        max(0.0, *(one.now - one.since for one in seen)),
+        max(one.ends - one.now for one in seen),
+    )
+
+
+def closing(found: Sequence[Seen], *, unheard: int, nodes: int) -> tuple[Closing, ...]:
+    """Return what keeps a majority of the nodes closed though nobody holds the name."""
+    shut = [one for one in found if one.shut and not one.claim]
+    if not shut or len(shut) + unheard < majority(nodes):
+        return ()
+    remaining = sorted(one.shut - one.now for one in shut)
+    # It opens when a majority has opened, by those of them that are open now.
+    missing = majority(nodes) - (nodes - len(shut))
+    opens = remaining[max(1, min(missing, len(remaining))) - 1]
+    return (Closing(Owner.from_text(shut[0].owner), 1, opens),)
+
+
+def held(found: Sequence[Seen], *, nodes: int, look_again: float) -> Held:
+    """Return the no of those who refused, and when asking again may help."""
+    unheard = nodes - len(found)
+    inside = tuple(holders(found, unheard=unheard, nodes=nodes).values())
+    shut = () if inside else closing(found, unheard=unheard, nodes=nodes)
+    ends = [one.remaining or 0.0 for one in inside] + [one.remaining for one in shut]
+    return Held(inside, None, max(0.001, min([*ends, look_again])), shut)
+
+
+def inspection(name: str, found: Mapping[int, Seen], *, nodes: int) -> Inspection:
+    """Return what the nodes that were heard say together."""
+    seen = list(found.values())
+    unheard = nodes - len(seen)
+    inside = holders(seen, unheard=unheard, nodes=nodes)
+    return Inspection(
+        name=name,
+        capacity=1,
+        holders=tuple(inside.values()),
+        line=(),
+        last_token=max((one.last_token for one in seen), default=0) or None,
+        closing=() if inside else closing(seen, unheard=unheard, nodes=nodes),
+    )

@@ -1,0 +1,71 @@
+"""One of the nodes, as a client knows it; both flavours write here what they learn of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.core.quorum import Standing
+
+if TYPE_CHECKING:
+    from holdfast.backends.redlock.requests import Question, Scripts
+    from holdfast.errors import LockError
+
+ERRANDS = 256
+"""As many withdrawals are kept for a node that cannot be told; the rest ends by its ttl."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """What a node must still be told, as long as it could matter."""
+
+    question: Question
+    until: float
+
+
+class Node:
+    """What is known of one node."""
+
+    def __init__(self, number: int, where: str) -> None:
+        self.number = number
+        self.where = where
+        self.run_id = ""
+        self.uptime = 0.0
+        self.origin = ""
+        self.counts = False
+        self.scripts: Scripts | None = None
+        """Of the birth that it is known by; None while it must be greeted (again)."""
+        self.is_slow = False
+        """Whether an answer is overdue; any byte from it clears the mark."""
+        self.trouble: LockError | None = None
+        """Why it cannot be asked, when it last was tried."""
+        self.is_misfit = False
+        """Whether it must not be asked along with the others, however many of them are well."""
+        self.counts_in: float | None = None
+        """How long it does not count yet, as it was last told."""
+        self._errands: list[Errand] = []
+
+    @property
+    def birth(self) -> str:
+        """By what it is known; empty while it is not."""
+        return "" if self.scripts is None else self.scripts.birth
+
+    def silence(self) -> Standing:
+        """Return how it stands while it has not answered."""
+        return Standing.OVERDUE if self.is_slow else Standing.WAITING
+
+    def owe(self, question: Question, *, until: float) -> None:
+        """Keep what it could not be told."""
+        self._errands = [*self._errands[1 - ERRANDS :], Errand(question, until)]
+
+    def errands(self, now: float) -> list[Question]:
+        """Take what it must still be told."""
+        if not self._errands:
+            return []
+        found, self._errands = self._errands, []
+        return [one.question for one in found if one.until > now]
+
+    @property
+    def has_errands(self) -> bool:
+        """Whether there is something that it must be told."""
+        return bool(self._errands)

@@ -1,0 +1,312 @@
+"""All nodes at once, sync flavour: the calling thread takes a connection to each, and polls them.
+
+No thread is begun for a call. A connection on which an answer is still to come is given back all
+the same: whoever takes it next reads that answer first.
+"""
+
+from __future__ import annotations
+
+import select
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from holdfast.backends.redis import refusals
+from holdfast.backends.redis.connection.threads import Link, Wire
+from holdfast.backends.redis.resp import MORE, NotRedis, Push
+from holdfast.backends.redlock.round import GRACE, PATIENCE, Answer, Dropped, Round
+from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Sequence
+
+    from holdfast.backends.redis.resp import Reply
+    from holdfast.backends.redlock.node import Node
+    from holdfast.backends.redlock.requests import Question
+    from holdfast.runtime.clock import Clock
+
+    Greeting = Generator[list[bytes], list[Reply], None]
+
+__all__ = ["NodeWire", "Nodes"]
+
+KEPT = 64
+"""As many connections to a node are kept for the next calls."""
+
+CONNECTING = 0.25
+"""As long may another connection take to a node that is known to be there."""
+
+
+class Line:
+    """A connection to one node, and who waits for what it still has to answer."""
+
+    __slots__ = ("is_lost", "link", "node", "pending", "sent_at")
+
+    def __init__(self, link: Link, node: Node) -> None:
+        self.link = link
+        self.node = node
+        self.is_lost = False
+        self.pending: deque[Answer | Dropped] = deque()
+        self.sent_at = 0.0
+        """When the first was sent that is not answered."""
+
+    def send(self, requests: Sequence[tuple[Answer | Dropped, bytes]], *, now: float) -> None:
+        """Send them all; what comes back is theirs."""
+        if not self.pending:
+            self.sent_at = now
+        self.pending.extend(one for one, _ in requests)
+        self.link.send(b"".join([data for _, data in requests]), deadline=now + PATIENCE)
+
+    def take_in(self, *, now: float) -> None:
+        """Give what has come to those who wait for it."""
+        self.link.take_in()
+        while (reply := self.link.buffered()) is not MORE:
+            if isinstance(reply, Push):
+                continue
+            if not self.pending:
+                raise NotRedis(repr(reply)[:40])
+            self.sent_at = now
+            self.pending.popleft().set_result(reply)
+
+    def lose(self, error: BaseException) -> None:
+        """Close it, and tell those who wait."""
+        self.is_lost = True
+        self.link.close()
+        unknown = OutcomeUnknown(f"{self.node.where} did not answer: {error}")
+        unknown.__cause__ = error
+        while self.pending:
+            self.pending.popleft().set_exception(unknown)
+
+
+class NodeWire(Wire):
+    """The way to one node; a connection begins with a greeting."""
+
+    def __init__(
+        self,
+        *,
+        kind: type,
+        options: dict[str, Any],
+        clock: Clock,
+        where: str,
+        greet: Callable[[], Greeting],
+    ) -> None:
+        super().__init__(kind=kind, options=options, clock=clock, where=where)
+        self._greet = greet
+        self.lines: list[Line] = []
+
+    def _connect(self, deadline: float) -> Link:
+        link = super()._connect(deadline)
+        try:
+            self._exchange(link, deadline)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def connect(self, *, deadline: float) -> Link:
+        """Return a connection of its own."""
+        return self._connect(deadline)
+
+    def _exchange(self, link: Link, deadline: float) -> None:
+        steps = self._greet()
+        requests = next(steps)
+        try:
+            while True:
+                link.send(b"".join(requests), deadline=deadline)
+                requests = steps.send([link.receive(deadline=deadline) for _ in requests])
+        except StopIteration:
+            return
+        except OSError as error:
+            raise refusals.unreachable(error, where=self.where) from error
+        except NotRedis as error:
+            raise refusals.not_redis(where=self.where) from error
+
+    def close(self) -> None:
+        """Close every connection: now, or when its call has ended."""
+        super().close()
+        while self.lines:
+            self.lines.pop().lose(ConnectionError("closed"))
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the parent's connections: closing them here ends nothing there."""
+        super().after_fork_in_child()
+        lines, self.lines = self.lines, []
+        for line in lines:
+            line.link.close()
+
+    @property
+    def generation(self) -> int:
+        """Grows when all connections that were made before are closed."""
+        return self._generation
+
+
+class Nodes:
+    """The ways to all nodes."""
+
+    def __init__(self, nodes: Sequence[Node], wires: Sequence[NodeWire], clock: Clock) -> None:
+        self.nodes = nodes
+        self.wires = wires
+        self._clock = clock
+
+    def is_ready(self, node: Node) -> bool:
+        """Whether it can be asked."""
+        return node.scripts is not None and node.trouble is None
+
+    def greet(self, node: Node, *, deadline: float) -> None:
+        """Connect to a node, and get to know it."""
+        wire = self.wires[node.number]
+        line = Line(wire.connect(deadline=deadline), node)
+        self._give_back(node, line)
+
+    def ask(
+        self,
+        questions: Sequence[Question],
+        *,
+        decide: Callable[[Round], bool],
+        timeout: float,
+        among: Collection[int] | None = None,
+        owed_for: float = 0.0,
+    ) -> Round:
+        """Ask all nodes at once, or some; return when it is decided, or at the timeout.
+
+        Where `owed_for` says how long it matters, a node that cannot be told is told later.
+        """
+        found = Round(self.nodes, decide)
+        lines: dict[int, Line] = {}
+        try:
+            for node in self.nodes:
+                if among is None or node.number in among:
+                    line = self._taken(found, node, timeout)
+                    if line is not None:
+                        lines[node.number] = line
+                    self._send(found, node, questions, line, owed_for)
+            found.look()
+            self._listen(found, lines, timeout)
+        except BaseException:
+            # An interrupt: nobody knows what was sent, or read in part.
+            for line in lines.values():
+                line.link.close()
+            raise
+        for line in lines.values():
+            self._give_back(line.node, line)
+        return found
+
+    def _send(
+        self,
+        found: Round,
+        node: Node,
+        questions: Sequence[Question],
+        line: Line | None,
+        owed_for: float,
+    ) -> None:
+        now, scripts = self._clock.now(), node.scripts
+        most = 1 if owed_for else 0
+        if line is None or scripts is None or (node.is_slow and len(line.pending) > most):
+            if owed_for:
+                for one in questions:
+                    node.owe(one, until=now + owed_for)
+            return
+        answer = Answer(found, node, len(questions))
+        sent: list[tuple[Answer | Dropped, bytes]] = []
+        if node.has_errands:
+            drop = Dropped(node)
+            sent += [(drop, one.to(scripts)) for one in node.errands(now)]
+        sent += [(answer, one.to(scripts)) for one in questions]
+        found.asked[node.number] = True
+        try:
+            line.send(sent, now=now)
+        except OSError as error:
+            self._lost(node, line, error)
+
+    def _taken(self, found: Round, node: Node, timeout: float) -> Line | None:
+        """Return a connection to the node, or None where none is to be had quickly."""
+        wire, now = self.wires[node.number], self._clock.now()
+        while node.trouble is None:
+            try:
+                line = wire.lines.pop()
+            except IndexError:
+                break
+            if line.link.generation == wire.generation and self._is_sound(node, line, timeout, now):
+                return line
+        if node.trouble is None and node.scripts is not None and not node.is_slow:
+            try:
+                # Another thread uses the others. It is there, so this does not take long.
+                return Line(wire.connect(deadline=now + max(CONNECTING, timeout)), node)
+            except LockError as error:
+                node.trouble = error
+        if node.trouble is not None or node.scripts is None:
+            trouble = node.trouble or BackendUnavailable(f"{node.where} is not connected")
+            found.replies[node.number] = trouble
+        return None
+
+    def _is_sound(self, node: Node, line: Line, timeout: float, now: float) -> bool:
+        """Whether it can be used; whoever waited for what it owes is told by this."""
+        if not line.pending:
+            if line.link.is_sound(now):
+                return True
+            line.link.close()
+            return False
+        try:
+            line.take_in(now=now)
+        except (OSError, NotRedis) as error:
+            line.lose(error)
+            return False
+        if not line.pending:
+            return True
+        waited = now - line.sent_at
+        if waited > max(PATIENCE, timeout):
+            self._lost(node, line, TimeoutError("no answer in time"))
+            return False
+        if waited > timeout:
+            node.is_slow = True
+        return True
+
+    def _lost(self, node: Node, line: Line, error: Exception) -> None:
+        line.lose(error)
+        node.trouble = refusals.unreachable(error, where=node.where)
+
+    def _listen(self, found: Round, lines: dict[int, Line], timeout: float) -> None:
+        """Read what comes until it is decided, or the time is up."""
+        started = self._clock.now()
+        hurried, deadline = started + GRACE, started + timeout
+        poll = select.poll()
+        listening = {}
+        for line in lines.values():
+            if line.pending and not line.is_lost:
+                listening[line.link.fileno()] = line
+                poll.register(line.link, select.POLLIN)
+        while not found.is_decided:
+            now = self._clock.now()
+            # What has come is read before the time is looked at: we may have slept, and not they.
+            until = deadline if found.is_hurried else min(deadline, hurried)
+            ready = poll.poll(max(0.0, until - now) * 1000)
+            now = self._clock.now()
+            for number, _ in ready:
+                line = listening[number]
+                try:
+                    line.take_in(now=now)
+                except (OSError, NotRedis) as error:
+                    poll.unregister(number)
+                    self._lost(line.node, line, error)
+            if now >= hurried and not found.is_hurried:
+                found.hurry()
+            if not ready and now >= deadline:
+                found.end()
+
+    def _give_back(self, node: Node, line: Line) -> None:
+        wire = self.wires[node.number]
+        line.link.used_at = self._clock.now()
+        if line.is_lost:
+            return
+        if len(wire.lines) < KEPT and line.link.generation == wire.generation:
+            wire.lines.append(line)
+        else:
+            line.lose(ConnectionError("closed"))
+
+    def close(self) -> None:
+        """Close every connection: now, or when its call has ended."""
+        for wire in self.wires:
+            wire.close()
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the parent's connections."""
+        for wire in self.wires:
+            wire.after_fork_in_child()

@@ -1,0 +1,181 @@
+"""One question to several nodes at once, and what has been answered by now; no I/O.
+
+Whoever asks stops listening as soon as enough is known. What comes later is read and dropped, but
+any byte from a node that was overdue says that it is there again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.backends.redis.resp import Refusal, Reply
+from holdfast.core.quorum import NODE_TIMEOUT, Standing, majority
+from holdfast.errors import LockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from holdfast.backends.redlock.node import Node
+
+FORGOTTEN = [-1]
+"""What a node answers that was flushed: it does not know the birth by which it was asked."""
+
+GRACE = NODE_TIMEOUT
+"""Those who are slower than this are not waited for where a majority will do."""
+
+PATIENCE = 2.0
+"""A connection on which nothing was answered for so long is given up."""
+
+
+class Round:
+    """What each node has said; `replies` of a node is None until it has."""
+
+    __slots__ = (
+        "_decide",
+        "_when_decided",
+        "asked",
+        "is_decided",
+        "is_hurried",
+        "nodes",
+        "replies",
+    )
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        decide: Callable[[Round], bool],
+        when_decided: Callable[[], None] | None = None,
+    ) -> None:
+        self.nodes = nodes
+        self.replies: list[list[Reply] | LockError | None] = [None] * len(nodes)
+        self.asked: list[bool] = [False] * len(nodes)
+        self.is_decided = False
+        self.is_hurried = False
+        """Whether those who have not answered by now need not be waited for."""
+        self._decide = decide
+        self._when_decided = when_decided
+
+    def hear(self, number: int, replies: list[Reply] | LockError) -> None:
+        """Take what a node replied to everything, or why it did not."""
+        self.replies[number] = replies
+        if not self.is_decided:
+            self.look()
+
+    def look(self) -> None:
+        """See whether enough is known."""
+        if not self.is_decided and self._decide(self):
+            self.is_decided = True
+            if self._when_decided is not None:
+                self._when_decided()
+
+    def hurry(self) -> None:
+        """Know that a majority will do, where it would be better to hear all."""
+        self.is_hurried = True
+        self.look()
+
+    def end(self) -> None:
+        """Know that the time is up: who was asked and has not answered is overdue."""
+        for node, reply, was_asked in zip(self.nodes, self.replies, self.asked, strict=True):
+            if reply is None and was_asked:
+                node.is_slow = True
+        self.is_decided = True
+        if self._when_decided is not None:
+            self._when_decided()
+
+    def standing(self, number: int, read: Callable[[list[Reply]], Standing]) -> Standing:
+        """Return how a node stands, by what its replies mean."""
+        replies = self.replies[number]
+        if replies is None:
+            return self.nodes[number].silence()
+        if isinstance(replies, LockError) or is_strange(replies):
+            return Standing.UNREACHABLE
+        return read(replies)
+
+    def is_heard(self, among: Collection[int] | None = None) -> bool:
+        """Whether all have answered, but for those that are overdue; soon a majority will do.
+
+        Where only some of the nodes are meant, each of them.
+        """
+        if self.is_hurried and (
+            among is not None or len(self.answers()) >= majority(len(self.nodes))
+        ):
+            return True
+        return all(
+            self.replies[i] is not None or self.nodes[i].is_slow
+            for i in (range(len(self.nodes)) if among is None else among)
+        )
+
+    def answers(self) -> dict[int, list[Reply]]:
+        """Return the replies of those nodes that did what they were asked."""
+        return {
+            number: replies
+            for number, replies in enumerate(self.replies)
+            if replies is not None
+            and not isinstance(replies, LockError)
+            and not is_strange(replies)
+        }
+
+    def strangers(self) -> list[Node]:
+        """Return the nodes that do not know us by the birth we know: they have to be greeted."""
+        found = []
+        for node, replies in zip(self.nodes, self.replies, strict=True):
+            if isinstance(replies, list) and any(map(_is_unknown, replies)):
+                found.append(node)
+        return found
+
+
+class Answer:
+    """Takes the replies of one node, one by one; to a connection it is a future."""
+
+    __slots__ = ("_count", "_node", "_replies", "_round")
+
+    def __init__(self, of: Round, node: Node, count: int) -> None:
+        self._round = of
+        self._node = node
+        self._count = count
+        self._replies: list[Reply] = []
+
+    def done(self) -> bool:
+        """Whether nobody waits for it: never, each byte is news of its node."""
+        return False
+
+    def set_result(self, reply: Reply) -> None:
+        """Take a reply."""
+        self._node.is_slow = False
+        self._replies.append(reply)
+        if len(self._replies) == self._count:
+            self._round.hear(self._node.number, self._replies)
+
+    def set_exception(self, error: LockError) -> None:
+        """Take it that no reply comes any more."""
+        if self._round.replies[self._node.number] is None:
+            self._round.hear(self._node.number, error)
+
+
+class Dropped:
+    """In place of an answer that nobody needs: an errand's."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def done(self) -> bool:
+        """Whether nobody waits for it: see Answer."""
+        return False
+
+    def set_result(self, _reply: Reply) -> None:
+        """Know that the node is there."""
+        self._node.is_slow = False
+
+    def set_exception(self, _error: LockError) -> None:
+        """Do nothing: it ends by its ttl."""
+
+
+def is_strange(replies: Sequence[Reply]) -> bool:
+    """Whether the node did not do what it was asked."""
+    return any(isinstance(one, Refusal) or one == FORGOTTEN for one in replies)
+
+
+def _is_unknown(reply: Reply) -> bool:
+    return reply == FORGOTTEN or (isinstance(reply, Refusal) and reply.code == "NOSCRIPT")

@@ -1,0 +1,1 @@
+"""What runs inside each node: one verb per file, its contract in the first comment."""

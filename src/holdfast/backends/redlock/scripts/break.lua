@@ -1,0 +1,19 @@
+#!lua flags=allow-oom
+-- Ends these claims' hold by an operator's hand; what they would keep closed is open too.
+-- KEYS hold gone line node
+-- ARGV the claims that are meant
+-- → {now, counts, 1 broken, 0 none of them has the name} | {-1}
+
+-- include opening.lua
+
+-- include waking.lua
+
+for _, claim in ipairs(ARGV) do
+  if held and held.claim == claim then
+    call('HDEL', HOLD, 'hold')
+    bury(claim, 'B', int(held.attempt))
+    wake()
+    return {now, counts, 1}
+  end
+end
+return {now, counts, 0}

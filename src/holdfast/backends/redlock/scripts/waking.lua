@@ -1,0 +1,36 @@
+-- Tombstones, and who is told when a name is free.
+
+-- An attempt of a claim that is over, and all before it; one that comes late gets nothing.
+local function bury(claim, standing, attempt)
+  local ends = now + math.max(TOMBSTONE, longest)
+  call('HSET', HOLD, 'format', FORMAT, 'gone', '1', '#' .. claim, standing .. ' ' .. attempt)
+  call('ZADD', GONE, int(ends), claim)
+  outlive(math.max(token, ends))
+  call('PEXPIREAT', GONE, int(keep))
+  local over = call('ZRANGEBYSCORE', GONE, '-inf', int(now), 'LIMIT', 0, 16)
+  for _, old in ipairs(over) do
+    call('HDEL', HOLD, '#' .. old)
+    call('ZREM', GONE, old)
+  end
+end
+
+-- Wakes the one who has waited longest and still listens, and keeps the name for it for a moment:
+-- else whoever released it, and is awake, would take it again and again.
+local function wake()
+  if shut then
+    return
+  end
+  for _ = 1, 16 do
+    local first = call('ZRANGE', LINE, 0, 0)[1]
+    if not first then
+      break
+    end
+    call('ZREM', LINE, first)
+    local inbox, claim = string.match(first, '^(%S+) (%S+)$')
+    local heard = redis.pcall('PUBLISH', string.match(HOLD, '^[^{]*') .. 'inbox:' .. inbox, claim)
+    if heard == 1 then
+      call('HSET', HOLD, 'turn', claim .. ' ' .. int(now + TURN))
+      return
+    end
+  end
+end

@@ -1,0 +1,22 @@
+#!lua
+-- Tells since when this node has known of the birth of a node, another one or itself, and what that
+-- one has to be taught. By this node's clock alone: a clock that jumps there ends nothing here.
+-- KEYS seen node
+-- ARGV 1 the birth  2 for how long it has been there at least, as far as is known
+-- → {now, counts, µs since then, ceiling, origin} | {-1}
+
+local BIRTH = '@birth@'
+local call = redis.call
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+local node = call('HMGET', KEYS[2], 'birth', 'counts', 'ceiling', 'origin')
+if node[1] ~= BIRTH then
+  return {-1}
+end
+local seen = tonumber(call('ZSCORE', KEYS[1], ARGV[1]) or nil)
+if not seen or seen > now then -- or the clock was put back
+  seen = now - tonumber(ARGV[2])
+  call('ZADD', KEYS[1], string.format('%.0f', seen), ARGV[1])
+  call('PEXPIRE', KEYS[1], 86400000)
+end
+return {now, tonumber(node[2]), now - seen, tonumber(node[3]) or 0, node[4]}

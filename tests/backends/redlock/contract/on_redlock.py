@@ -1,0 +1,62 @@
+"""The contract on five nodes, in whatever state: a registration says which, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from holdfast import AsyncBackend, Backend
+from holdfast.backends.redlock._async.backend import AsyncRedlockBackend
+from holdfast.backends.redlock._sync.backend import RedlockBackend
+from holdfast.runtime.clock import Clock
+from holdfast.testing import AsyncBackendContract, BackendContract
+
+
+@dataclass
+class Store:
+    """Where it is, and namespaces that were used before something was broken there."""
+
+    url: str
+    namespaces: list[str] = field(default_factory=list)
+
+
+def namespaces() -> list[str]:
+    """Return more than there are laws."""
+    return [os.urandom(8).hex() for _ in range(300)]
+
+
+class OnRedlock:
+    """Opens backends on nodes that all tests share, each in a namespace of its own."""
+
+    store: ClassVar[Callable[[], Store]]
+    ttl = 0.3
+
+    def set_up(self) -> None:
+        store = type(self).store()
+        self.arguments: dict[str, Any] = {
+            "url": store.url,
+            "location": store.url,
+            "namespace": store.namespaces.pop() if store.namespaces else os.urandom(8).hex(),
+            # Not on trial here: on a busy machine a node may stand still for so long.
+            "node_timeout": 5.0,
+        }
+
+
+class AsyncContractOnRedlock(OnRedlock, AsyncBackendContract):
+    """Subclass it with `store`."""
+
+    capabilities = AsyncRedlockBackend.capabilities
+
+    def make_backend(self, clock: Clock) -> AsyncBackend:
+        return AsyncRedlockBackend(clock=clock, **self.arguments)
+
+
+class ContractOnRedlock(OnRedlock, BackendContract):
+    """Subclass it with `store`."""
+
+    capabilities = RedlockBackend.capabilities
+
+    def make_backend(self, clock: Clock) -> Backend:
+        return RedlockBackend(clock=clock, **self.arguments)

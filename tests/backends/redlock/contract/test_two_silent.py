@@ -1,0 +1,34 @@
+"""The contract on five nodes of which two do all they are asked, and lose every reply to it."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+from backends.redlock.contract.on_redlock import (
+    AsyncContractOnRedlock,
+    ContractOnRedlock,
+    Store,
+    namespaces,
+)
+from servers.proxy import Proxy
+from servers.redlock import RedlockNodes, url_of
+
+
+@cache
+def store() -> Store:
+    nodes, known = RedlockNodes().start(), namespaces()
+    nodes.found(known)
+    proxies = [Proxy(one.port).__enter__() for one in nodes[1:3]]
+    for one in proxies:
+        # What is asked about a name; how they greet is let through, so that they are asked.
+        one.lose_reply_to(b"}:hold", times=math.inf)
+    return Store(url_of(nodes[0], *proxies, *nodes[3:]), known)
+
+
+class TestAsync(AsyncContractOnRedlock):
+    store = store
+
+
+class TestSync(ContractOnRedlock):
+    store = store

@@ -1,0 +1,54 @@
+"""Five nodes of a file's own, the ways to two of them, and clients that look on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from servers.proxy import Proxy
+from servers.redlock import RedlockNodes, url_of
+
+MAX_TTL = 6.0
+"""As long a node does not count that was restarted."""
+
+PATIENT = 5.0
+"""A node timeout for those whose own is not on trial."""
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[RedlockNodes]:
+    with RedlockNodes() as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def nodes(fleet, namespace) -> RedlockNodes:
+    """All of them run, and count in the namespace of this test."""
+    for one in fleet:
+        one.shift_clock(0.0)
+        if one.is_running:
+            one.resume()
+        else:
+            one.start()
+    fleet.found([namespace], max_ttl=MAX_TTL)
+    return fleet
+
+
+@pytest.fixture
+def opened(flavour, nodes, namespace) -> Callable[..., Any]:
+    """Open a client, on the nodes or on what stands before them."""
+
+    def open_one(*places: Any, **options: Any) -> Any:
+        given = {"node_timeout": PATIENT, "max_ttl": MAX_TTL, "ttl": 5.0, **options}
+        url = url_of(*(places or nodes.servers))
+        return flavour.locks(url, namespace=namespace, request_timeout=10.0, **given)
+
+    return open_one
+
+
+@pytest.fixture
+def ways(nodes, outliving) -> list[Any]:
+    """Three nodes, and proxies before the other two."""
+    proxies = [outliving.enter_context(Proxy(one.port)) for one in nodes[3:]]
+    return [*nodes[:3], *proxies]

@@ -1,0 +1,60 @@
+"""The wall clock of nodes jumps: of one, of a majority, ahead and back."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import StaleToken
+
+HOUR = 3600.0
+
+
+def test_a_jump_on_one_node_does_no_harm(opened, nodes, name):
+    lease = opened().lock(name).acquire()
+
+    nodes[0].shift_clock(HOUR)
+
+    assert opened().lock(name).try_acquire() is None
+    lease.renew()
+    lease.release()
+
+
+def test_a_jump_on_a_majority_is_beyond_the_promise_and_the_token_grows(
+    opened, nodes, name, guarded
+):
+    """Two hold it at once; the resource refuses the first from the second's first write on."""
+    first = opened().lock(name, renew=False).acquire()
+    guarded.write(name, first.token)
+
+    for one in nodes[:3]:
+        one.shift_clock(HOUR)
+    second = opened().lock(name).acquire(timeout=0)
+    guarded.write(name, second.token)
+
+    first.check()
+    with pytest.raises(StaleToken):
+        guarded.write(name, first.token)
+
+
+def test_an_hour_back_keeps_a_dead_holders_lock_for_max_ttl_at_most(flavour, opened, nodes, name):
+    dead = opened(ttl=2.0)
+    dead.lock(name, renew=False).acquire()
+
+    for one in nodes[:3]:
+        one.shift_clock(-HOUR)
+
+    assert opened().lock(name).acquire(timeout=25) is not None
+
+
+def test_tokens_grow_whatever_the_clocks_do(opened, nodes, name):
+    lock = opened().lock(name)
+    tokens = []
+    for shifts in ([0, 0, 0, 0, 0], [HOUR, 0, 0, 0, 0], [0, 2, -3, 7, 0], [0, 0, 0, 0, HOUR]):
+        for one, shift in zip(nodes, shifts, strict=True):
+            one.shift_clock(shift)
+        for _ in range(3):
+            lease = lock.acquire(timeout=10)
+            tokens.append(lease.token)
+            lease.release()
+
+    assert tokens == sorted(set(tokens))

@@ -1,0 +1,136 @@
+"""Nodes that are dead, hang, or answer late: how many may, and what is left behind."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from holdfast import BackendUnavailable
+
+CYCLES = 20
+
+
+def left_on(nodes, name):
+    """Return on how many nodes somebody has the name."""
+    found = 0
+    for one in nodes:
+        with one.client() as client:
+            keys = client.keys(f"*{{{name}}}:hold")
+            found += any(client.hexists(key, "hold") for key in keys)
+    return found
+
+
+def test_when_a_majority_is_down_it_is_said_at_once_and_nothing_is_left(opened, nodes, name):
+    locks = opened()
+    locks.lock(name).acquire().release()
+    for one in nodes[:3]:
+        one.kill()
+    started = time.monotonic()
+
+    with pytest.raises(BackendUnavailable) as caught:
+        locks.lock(name).acquire()
+
+    assert time.monotonic() - started < 5.0
+    for one in nodes[:3]:
+        assert one.address in str(caught.value)
+    assert left_on(nodes[3:], name) == 0
+
+
+def test_when_a_majority_hangs_it_is_said_within_the_node_timeout(opened, nodes, name, eventually):
+    locks = opened(node_timeout=0.5)
+    locks.lock(name).acquire(timeout=5).release()
+    for one in nodes[:3]:
+        one.pause()
+
+    with pytest.raises(BackendUnavailable, match="did not answer"):
+        locks.lock(name).acquire()
+
+    assert left_on(nodes[3:], name) == 0
+    for one in nodes[:3]:
+        one.resume()
+    eventually(lambda: left_on(nodes, name) == 0)
+
+
+def test_two_hung_nodes_cost_nobody_a_timeout(opened, nodes, name):
+    """Neither one who is granted it nor one who is refused, once it is known that they hang."""
+    locks = opened(node_timeout=0.5)
+    locks.lock(name).acquire(timeout=5).release()
+    for one in nodes[1:3]:
+        one.pause()
+    holder = locks.lock(name).acquire(timeout=5)
+    assert locks.lock("other").try_acquire() is not None
+
+    other = opened(node_timeout=30.0)
+    assert other.lock("third").try_acquire() is not None
+
+    holder.release()
+    for one in nodes[1:3]:
+        one.resume()
+
+
+def test_what_hung_nodes_were_asked_is_undone_when_they_are_back(opened, nodes, name, eventually):
+    """At most one acquire and its withdrawal wait for them, however often they were asked."""
+    locks = opened(node_timeout=0.3)
+    lock = locks.lock(name)
+    lock.acquire(timeout=5).release()
+    for one in nodes[1:3]:
+        one.pause()
+    for _ in range(CYCLES):
+        lock.acquire(timeout=5).release()
+
+    for one in nodes[1:3]:
+        one.resume()
+
+    eventually(lambda: left_on(nodes, name) == 0)
+
+
+def test_a_late_grant_joins_the_hold(opened, nodes, name, eventually):
+    locks = opened(node_timeout=2.0)
+    locks.lock("other").acquire(timeout=5).release()
+    for one in nodes[:2]:
+        one.pause()
+    lease = locks.lock(name).acquire(timeout=5)
+    for one in nodes[:2]:
+        one.resume()
+
+    eventually(lambda: left_on(nodes, name) == 5)
+    lease.release()
+    eventually(lambda: left_on(nodes, name) == 0)
+
+
+def test_a_renewal_is_won_by_a_majority(opened, nodes, name, diary):
+    locks = opened(ttl=3.0, on_event=diary, node_timeout=1.0)
+    lease = locks.lock(name).acquire()
+    for one in nodes[:2]:
+        one.kill()
+
+    diary.until_renewed(2)
+
+    lease.check()
+    lease.release()
+
+
+def test_a_lease_that_only_a_minority_keeps_is_lost_in_time(opened, nodes, name, diary):
+    locks = opened(ttl=3.0, on_event=diary, node_timeout=0.5)
+    lease = locks.lock(name).acquire()
+    for one in nodes[:3]:
+        one.kill()
+
+    assert lease.lost.wait(20)
+    assert lease.lost.reason == "expired"
+
+
+def test_a_grant_that_leaves_too_little_time_is_none(opened, nodes, ways, name):
+    """The quorum came so late that the work could not be done."""
+    locks = opened(*ways, ttl=3.0, min_validity=2.5)
+    locks.lock("other").acquire().release()
+    for one in ways[3:]:
+        one.delay(0.5)
+    for one in nodes[:2]:
+        one.pause()
+
+    assert locks.lock(name).try_acquire() is None
+
+    for one in nodes[:2]:
+        one.resume()

@@ -1,0 +1,154 @@
+"""A node forgets what it granted: it is not counted until nobody can hold that any more.
+
+The first scenario that every text on Redlock tells: a client holds on A, B and C; C forgets; then
+another asks for the same name.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import BackendUnavailable
+from holdfast.backends.redlock import quarantine
+
+
+def restart_empty(node):
+    node.kill()
+    node.start()
+
+
+def flush(node):
+    with node.client() as client:
+        client.flushall()
+
+
+def restart_from_an_older_file(node):
+    """It was written before the lock was granted, and has the node's own record in it."""
+    node.kill()
+    node.options = (*node.options, "--dbfilename", "older.rdb")
+    node.start()
+    node.options = node.options[:-2]
+
+
+FORGETTING = [restart_empty, flush, restart_from_an_older_file]
+
+
+@pytest.fixture(params=FORGETTING, ids=lambda one: one.__name__)
+def forget(request, nodes):
+    """Make C forget."""
+    return lambda: request.param(nodes[2])
+
+
+@pytest.fixture
+def older_file(nodes):
+    """Let C write down what it knows, before the name is held."""
+    third = nodes[2]
+    with third.client() as client:
+        client.save()
+    written = third.directory / "dump.rdb"
+    if written.exists():  # else it was started from the older file before, and keeps it up to date
+        written.rename(third.directory / "older.rdb")
+
+
+@pytest.fixture
+def held(opened, ways, name, older_file):
+    """Hold the name on A, B and C alone."""
+    for one in ways[3:]:
+        one.refuse()
+    lease = opened(*ways).lock(name, renew=False).acquire()
+    for one in ways[3:]:
+        one.accept()
+    return lease
+
+
+def test_nobody_else_is_let_in_by_a_node_that_forgot(opened, held, forget, name):
+    """Neither one that was there before, nor one that comes new."""
+    old = opened()
+    assert old.lock(name).try_acquire() is None
+
+    forget()
+
+    assert old.lock(name).try_acquire() is None
+    assert opened().lock(name).try_acquire() is None
+    held.check()
+
+
+def test_without_the_quarantine_two_hold_at_once(opened, held, forget, name, monkeypatch):
+    """So the test before this one can fail."""
+
+    def at_once(*_: object, **__: object) -> quarantine.Admission:
+        return quarantine.Admission(0.0, 0)
+
+    monkeypatch.setattr(quarantine, "admission", at_once)
+    opened().lock(name).try_acquire()
+
+    forget()
+    second = opened().lock(name).try_acquire()
+
+    assert second is not None
+    held.check()
+    second.check()
+
+
+def test_a_node_counts_again_when_nobody_can_hold_what_it_forgot(opened, nodes, name, eventually):
+    """With two others dead nothing is granted until then, and the error says when."""
+    locks = opened()
+    locks.lock(name).acquire().release()
+    restart_empty(nodes[2])
+    for one in nodes[:2]:
+        one.pause()
+    with pytest.raises(BackendUnavailable, match="started or emptied lately"):
+        opened(node_timeout=0.5).lock(name).acquire(timeout=0)
+    for one in nodes[:2]:
+        one.resume()
+
+    def counts() -> bool:
+        locks.lock("another").acquire(timeout=5).release()
+        return locks_on(nodes[2], locks)
+
+    eventually(counts, within=30)
+
+
+def locks_on(node, locks):
+    [found] = [
+        one
+        for one in getattr(locks, "_inner", locks)._client.backend._nodes.nodes
+        if one.where.endswith(f":{node.port}")
+    ]
+    return found.counts
+
+
+def test_a_clock_that_jumps_ends_no_quarantine(opened, held, nodes, name):
+    """Neither its own, nor that of one who tells since when it is there."""
+    restart_empty(nodes[2])
+    assert opened().lock(name).try_acquire() is None
+
+    nodes[2].shift_clock(3600.0)
+
+    assert opened().lock(name).try_acquire() is None
+    held.check()
+
+
+def test_forgotten_scripts_are_no_forgotten_locks(opened, nodes, name):
+    locks = opened()
+    lease = locks.lock(name).acquire()
+    for one in nodes:
+        with one.client() as client:
+            client.script_flush()
+
+    assert opened().lock(name).try_acquire() is None
+    lease.renew()
+    lease.release()
+    assert opened().lock(name).try_acquire() is not None
+
+
+def test_new_nodes_count_when_they_have_been_there_for_long_enough(flavour, fleet, name):
+    """A fleet that was started together grants nothing at first, and says so with the time left."""
+    fresh = f"fresh-{name}"
+    for one in fleet:
+        one.kill()
+        one.start()
+    locks = flavour.locks(fleet.url, namespace=fresh, node_timeout=5.0, request_timeout=10.0)
+
+    with pytest.raises(BackendUnavailable, match=r"counts again in \d+ s"):
+        locks.lock(name).acquire(timeout=0)
