@@ -37,10 +37,19 @@ def running() -> Iterator[int]:
         )
         try:
             _wait_for(port)
+            _PIDS[port] = server.pid
             yield port
         finally:
             server.kill()
             server.wait()
+
+
+_PIDS: dict[int, int] = {}
+
+
+def pid_of(port: int) -> int:
+    """Return the process of a running server."""
+    return _PIDS[port]
 
 
 def _wait_for(port: int) -> None:

@@ -6,36 +6,15 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Self
 
-from servers.redis import until
-from servers.redis_shifted_clock import ShiftedServer
+from servers.shifted_clock import ShiftedRedis
 from servers.starting import Started
-
-HOUR = 3600.0
-
-
-class LongRunningServer(ShiftedServer):
-    """As if it had been started an hour ago; each restart is one of now."""
-
-    def start(self) -> Self:
-        is_first = self._process is None
-        self.shift_clock(-HOUR if is_first else 0.0)
-        super().start()
-        self.shift_clock(0.0)
-        if is_first:
-            # It looks at its clock now and then.
-            until(lambda: self._uptime() >= HOUR, what="its clock is ours")
-        return self
-
-    def _uptime(self) -> int:
-        with self.client() as client:
-            return client.info("server")["uptime_in_seconds"]
 
 
 class RedlockNodes(Started):
-    """Servers that know nothing of each other, long enough there to be counted on at once."""
+    """Servers that know nothing of each other; `found` lets them count without waiting."""
 
-    def __init__(self, number: int = 5, *options: str, kind: type = LongRunningServer) -> None:
-        self.servers: list[Any] = [kind(*options) for _ in range(number)]
+    def __init__(self, number: int = 5) -> None:
+        self.servers: list[Any] = [ShiftedRedis() for _ in range(number)]
 
     def __getitem__(self, which: Any) -> Any:
         return self.servers[which]

@@ -130,9 +130,10 @@ def allotted(tokens: Sequence[int], *, nodes: int) -> Allotted:
     One that a majority gave exactly is stored on a majority already; only one can be. It is also
     what a repeated request finds of a hold whose token was raised.
     """
-    [(most_given, times)] = Counter(tokens).most_common(1)
-    if times >= majority(nodes):
-        return Allotted(most_given, is_settled=True)
+    needed = majority(nodes)
+    for token in tokens:
+        if tokens.count(token) >= needed:
+            return Allotted(token, is_settled=True)
     return Allotted(max(tokens), is_settled=False)
 
 

@@ -18,18 +18,14 @@ RENEWALS = {0: Renewal.LOST, 1: Renewal.RENEWED, 2: Renewal.BROKEN}
 
 def standing(replies: Sequence[Any]) -> Standing:
     """Return how a node stands that answered an acquire."""
-    _, counts, kind, *_ = replies[0]
-    if not counts:
+    reply = replies[0]
+    if not reply[1]:
         return Standing.NOT_COUNTED
-    return Standing.GRANTED if kind else Standing.REFUSED
+    return Standing.GRANTED if reply[2] else Standing.REFUSED
 
 
-def done(replies: Sequence[Any]) -> Standing:
-    """Return how a node stands that was told something: it counts if that was done there."""
-    _, counts, was_done, *_ = replies[0]
-    if not counts:
-        return Standing.NOT_COUNTED
-    return Standing.GRANTED if was_done else Standing.REFUSED
+done = standing
+"""How a node stands that was told something: it has granted that if it was done there."""
 
 
 def renewed(reply: Any) -> Renewal:  # noqa: ANN401 - of the server's making

@@ -43,8 +43,13 @@ def greet(
     )
     run_id = facts.get("run_id", "")
     node.is_misfit = True  # unless it gets through the next steps
+    node.run_id = (
+        run_id  # said before it is looked for: of two that are greeted at once, one sees it
+    )
     for other in others:
-        if other is not node and run_id and other.run_id == run_id:
+        is_there = other is not node and other.trouble is None
+        if is_there and run_id and other.run_id == run_id:
+            node.run_id = ""
             raise ConfigurationError(
                 f"{other.where} and {node.where} are one server (run_id {run_id[:8]}…): each node "
                 "has to be a server of its own, or a majority of them proves nothing"
@@ -63,7 +68,7 @@ def greet(
     if scripts is None or scripts.birth != birth.decode():
         scripts = Scripts(birth.decode())
         _accepted((yield scripts.loading), node)
-    node.run_id, node.origin, node.scripts = run_id, origin.decode(), scripts
+    node.origin, node.scripts = origin.decode(), scripts
     node.counts, node.uptime = bool(counts), float(facts.get("uptime_in_seconds", 0))
     node.is_slow, node.is_misfit, node.trouble = False, False, None
 

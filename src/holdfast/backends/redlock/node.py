@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.core.quorum import Standing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.backends.redlock.requests import Question, Scripts
     from holdfast.errors import LockError
 
@@ -43,7 +46,9 @@ class Node:
         """Whether it must not be asked along with the others, however many of them are well."""
         self.counts_in: float | None = None
         """How long it does not count yet, as it was last told."""
-        self._errands: list[Errand] = []
+        self.asked_at = float("-inf")
+        """When it was last sent something."""
+        self._errands: deque[Errand] = deque(maxlen=ERRANDS)
 
     @property
     def birth(self) -> str:
@@ -54,18 +59,27 @@ class Node:
         """Return how it stands while it has not answered."""
         return Standing.OVERDUE if self.is_slow else Standing.WAITING
 
-    def owe(self, question: Question, *, until: float) -> None:
-        """Keep what it could not be told."""
-        self._errands = [*self._errands[1 - ERRANDS :], Errand(question, until)]
+    def owe(self, question: Question, *, now: float, owed_for: float) -> None:
+        """Keep what it could not be told; not if nothing was sent to it that could still matter."""
+        if now - self.asked_at < owed_for:
+            self._errands.append(Errand(question, now + owed_for))
 
     def errands(self, now: float) -> list[Question]:
         """Take what it must still be told."""
         if not self._errands:
             return []
-        found, self._errands = self._errands, []
+        found, self._errands = self._errands, deque(maxlen=ERRANDS)
         return [one.question for one in found if one.until > now]
 
     @property
     def has_errands(self) -> bool:
         """Whether there is something that it must be told."""
         return bool(self._errands)
+
+
+def first_of(nodes: Sequence[Node]) -> int | None:
+    """Return the node that those ask first who were refused; the same for all who can."""
+    for node in nodes:
+        if node.counts and node.scripts is not None and not node.is_slow and not node.trouble:
+            return node.number
+    return None

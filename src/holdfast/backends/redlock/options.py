@@ -11,6 +11,8 @@ from holdfast.core.quorum import majority, node_timeout
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holdfast.model import Claim
 
 MAX_TTL = 60.0
@@ -47,8 +49,21 @@ class RedlockOptions:
             )
 
 
-def checked_options(
-    *, max_ttl: object, node_timeout: object, min_validity: object, durable: object
+OWN = frozenset(RedlockOptions.__dataclass_fields__)
+
+
+def own_options(given: Mapping[str, object]) -> tuple[RedlockOptions, dict[str, object]]:
+    """Return the options of Redlock, and those of the connections."""
+    own = {name: value for name, value in given.items() if name in OWN}
+    return _checked(**own), {name: given[name] for name in given if name not in OWN}
+
+
+def _checked(
+    *,
+    max_ttl: object = MAX_TTL,
+    node_timeout: object = None,
+    min_validity: object = 0.0,
+    durable: object = False,
 ) -> RedlockOptions:
     """Return the options, from a call or as texts from a URL, or say what is accepted."""
     return RedlockOptions(

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from holdfast.backends.redis.resp import Refusal, Reply
 from holdfast.core.quorum import NODE_TIMEOUT, Standing, majority
-from holdfast.errors import LockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from holdfast.backends.redlock.node import Node
+    from holdfast.errors import LockError
 
 FORGOTTEN = [-1]
 """What a node answers that was flushed: it does not know the birth by which it was asked."""
@@ -33,6 +33,7 @@ class Round:
     __slots__ = (
         "_decide",
         "_when_decided",
+        "answers",
         "asked",
         "is_decided",
         "is_hurried",
@@ -48,6 +49,8 @@ class Round:
     ) -> None:
         self.nodes = nodes
         self.replies: list[list[Reply] | LockError | None] = [None] * len(nodes)
+        self.answers: dict[int, list[Reply]] = {}
+        """The replies of those nodes that did what they were asked."""
         self.asked: list[bool] = [False] * len(nodes)
         self.is_decided = False
         self.is_hurried = False
@@ -56,10 +59,18 @@ class Round:
         self._when_decided = when_decided
 
     def hear(self, number: int, replies: list[Reply] | LockError) -> None:
-        """Take what a node replied to everything, or why it did not."""
-        self.replies[number] = replies
+        """Take what a node replied to everything, or why it did not; what comes late is dropped."""
         if not self.is_decided:
+            self.put(number, replies)
             self.look()
+
+    def put(self, number: int, replies: list[Reply] | LockError | None) -> None:
+        """Know what a node replied, in this round or in another that belongs to it."""
+        self.replies[number] = replies
+        if replies.__class__ is list and not _is_strange(replies):
+            self.answers[number] = replies
+        else:
+            self.answers.pop(number, None)
 
     def look(self) -> None:
         """See whether enough is known."""
@@ -73,23 +84,38 @@ class Round:
         self.is_hurried = True
         self.look()
 
-    def end(self) -> None:
-        """Know that the time is up: who was asked and has not answered is overdue."""
+    def remark(self) -> None:
+        """Know that who was asked and has not answered by now is overdue."""
         for node, reply, was_asked in zip(self.nodes, self.replies, self.asked, strict=True):
             if reply is None and was_asked:
                 node.is_slow = True
+        self.look()
+
+    def end(self) -> None:
+        """Know that the time is up."""
+        self.remark()
         self.is_decided = True
         if self._when_decided is not None:
             self._when_decided()
 
-    def standing(self, number: int, read: Callable[[list[Reply]], Standing]) -> Standing:
-        """Return how a node stands, by what its replies mean."""
-        replies = self.replies[number]
-        if replies is None:
-            return self.nodes[number].silence()
-        if isinstance(replies, LockError) or is_strange(replies):
-            return Standing.UNREACHABLE
-        return read(replies)
+    def standings(self, read: Callable[[list[Reply]], Standing]) -> list[Standing]:
+        """Return how each node stands, by what its replies mean."""
+        answers = self.answers
+        return [
+            read(answers[i])
+            if i in answers
+            else Standing.UNREACHABLE
+            if self.replies[i] is not None
+            else node.silence()
+            for i, node in enumerate(self.nodes)
+        ]
+
+    def is_over(self) -> bool:
+        """Whether everybody who was asked has answered."""
+        return not any(
+            reply is None and was_asked
+            for reply, was_asked in zip(self.replies, self.asked, strict=True)
+        )
 
     def is_heard(self, among: Collection[int] | None = None) -> bool:
         """Whether all have answered, but for those that are overdue; soon a majority will do.
@@ -97,7 +123,7 @@ class Round:
         Where only some of the nodes are meant, each of them.
         """
         if self.is_hurried and (
-            among is not None or len(self.answers()) >= majority(len(self.nodes))
+            among is not None or len(self.answers) >= majority(len(self.nodes))
         ):
             return True
         return all(
@@ -105,23 +131,15 @@ class Round:
             for i in (range(len(self.nodes)) if among is None else among)
         )
 
-    def answers(self) -> dict[int, list[Reply]]:
-        """Return the replies of those nodes that did what they were asked."""
-        return {
-            number: replies
-            for number, replies in enumerate(self.replies)
-            if replies is not None
-            and not isinstance(replies, LockError)
-            and not is_strange(replies)
-        }
-
     def strangers(self) -> list[Node]:
         """Return the nodes that do not know us by the birth we know: they have to be greeted."""
-        found = []
-        for node, replies in zip(self.nodes, self.replies, strict=True):
-            if isinstance(replies, list) and any(map(_is_unknown, replies)):
-                found.append(node)
-        return found
+        if len(self.answers) == len(self.nodes):
+            return []
+        return [
+            node
+            for node, replies in zip(self.nodes, self.replies, strict=True)
+            if isinstance(replies, list) and any(map(_is_unknown, replies))
+        ]
 
 
 class Answer:
@@ -172,9 +190,9 @@ class Dropped:
         """Do nothing: it ends by its ttl."""
 
 
-def is_strange(replies: Sequence[Reply]) -> bool:
+def _is_strange(replies: Sequence[Reply]) -> bool:
     """Whether the node did not do what it was asked."""
-    return any(isinstance(one, Refusal) or one == FORGOTTEN for one in replies)
+    return any(one.__class__ is Refusal or one == FORGOTTEN for one in replies)
 
 
 def _is_unknown(reply: Reply) -> bool:

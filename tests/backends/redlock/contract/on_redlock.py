@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from holdfast import AsyncBackend, Backend
@@ -19,7 +19,7 @@ class Store:
     """Where it is, and namespaces that were used before something was broken there."""
 
     url: str
-    namespaces: list[str] = field(default_factory=list)
+    namespaces: list[str]
 
 
 def namespaces() -> list[str]:
@@ -38,7 +38,7 @@ class OnRedlock:
         self.arguments: dict[str, Any] = {
             "url": store.url,
             "location": store.url,
-            "namespace": store.namespaces.pop() if store.namespaces else os.urandom(8).hex(),
+            "namespace": store.namespaces.pop(),
             # Not on trial here: on a busy machine a node may stand still for so long.
             "node_timeout": 5.0,
         }

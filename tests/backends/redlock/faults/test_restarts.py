@@ -142,6 +142,20 @@ def test_forgotten_scripts_are_no_forgotten_locks(opened, nodes, name):
     assert opened().lock(name).try_acquire() is not None
 
 
+def test_nodes_that_nobody_used_before_count_when_they_have_been_there_for_long(
+    flavour, fleet, name, eventually
+):
+    """Whoever held something on them did so before they were started."""
+    options = {"namespace": f"unused-{name}", "node_timeout": 5.0, "request_timeout": 10.0}
+    locks = flavour.locks(fleet.url, ttl=0.5, max_ttl=0.5, **options)
+
+    def is_granted() -> bool:
+        locks.lock(name).acquire(timeout=0).release()
+        return True
+
+    eventually(is_granted, despite=(BackendUnavailable,))
+
+
 def test_new_nodes_count_when_they_have_been_there_for_long_enough(flavour, fleet, name):
     """A fleet that was started together grants nothing at first, and says so with the time left."""
     fresh = f"fresh-{name}"

@@ -107,12 +107,18 @@ class AsyncAsking:
         *,
         decide: Callable[[Round], bool],
         timeout: float,
+        patience: float = 0.0,
         among: Collection[int] | None = None,
         owed_for: float = 0.0,
     ) -> Round:
         """Return what they answered by the time that it is decided."""
         found = await self._nodes.ask(
-            questions, decide=decide, timeout=timeout, among=among, owed_for=owed_for
+            questions,
+            decide=decide,
+            timeout=timeout,
+            patience=patience,
+            among=among,
+            owed_for=owed_for,
         )
         strangers = found.strangers()
         if strangers:
@@ -130,9 +136,9 @@ class AsyncAsking:
                 owed_for=owed_for,
             )
             for i in numbers:
-                found.replies[i] = again.replies[i]
-        for number, replies in found.answers().items():
-            self.nodes[number].counts = bool(replies[0][1])
+                found.put(i, again.replies[i])
+        for number, replies in found.answers.items():
+            self.nodes[number].counts = replies[0][1] == 1
         if owed_for:
             for node in self.nodes:
                 if node.has_errands:

@@ -20,7 +20,7 @@ from holdfast.backends.redlock.addresses import (
     addresses_of_url,
 )
 from holdfast.backends.redlock.greeting import Terms
-from holdfast.backends.redlock.options import MAX_TTL, checked_options, warn_of_number
+from holdfast.backends.redlock.options import OWN, own_options, warn_of_number
 from holdfast.backends.redlock.requests import Questions
 from holdfast.backends.redlock.round import Round
 from holdfast.core.naming import checked_namespace
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from holdfast.backends.redis.addresses import Address
     from holdfast.backends.redlock.nodes.aio import NodeWire
+    from holdfast.backends.redlock.options import RedlockOptions
     from holdfast.backends.redlock.requests import Question
     from holdfast.model import Claim, Holder
     from holdfast.runtime.clock import Clock
@@ -57,13 +58,7 @@ class AsyncRedlockBackend(AsyncBackend):
     )
     min_ttl = 0.05
     renewals_at_once = 250
-    options = (OF_ONE_NODE - {"tls"}) | {
-        "durable",
-        "max_ttl",
-        "min_validity",
-        "node_timeout",
-        "nodes",
-    }
+    options = (OF_ONE_NODE - {"tls"}) | OWN | {"nodes"}
 
     def __init__(
         self,
@@ -73,23 +68,11 @@ class AsyncRedlockBackend(AsyncBackend):
         clock: Clock,
         namespace: str = "holdfast",
         nodes: object = None,
-        max_ttl: object = MAX_TTL,
-        node_timeout: object = None,
-        min_validity: object = 0.0,
-        durable: object = False,
         **options: object,
     ) -> None:
+        own, options = own_options(options)
         addresses = addresses_of_url(url, where=location, nodes=nodes, options=options)
-        self._set_up(
-            addresses,
-            location=location,
-            clock=clock,
-            namespace=namespace,
-            max_ttl=max_ttl,
-            node_timeout=node_timeout,
-            min_validity=min_validity,
-            durable=durable,
-        )
+        self._set_up(addresses, own, location=location, clock=clock, namespace=namespace)
 
     @classmethod
     def from_clients(
@@ -98,10 +81,7 @@ class AsyncRedlockBackend(AsyncBackend):
         *,
         clock: Clock,
         namespace: str = "holdfast",
-        max_ttl: object = MAX_TTL,
-        node_timeout: object = None,
-        min_validity: object = 0.0,
-        durable: object = False,
+        **options: object,
     ) -> Self:
         """Return locks on the nodes to which these clients connect, one to each.
 
@@ -110,44 +90,30 @@ class AsyncRedlockBackend(AsyncBackend):
         self = cls.__new__(cls)
         addresses = addresses_of_clients(clients)
         places = ",".join(one.where.partition("://")[2] for one in addresses)
-        self._set_up(
-            addresses,
-            location=f"redlock://{places}",
-            clock=clock,
-            namespace=namespace,
-            max_ttl=max_ttl,
-            node_timeout=node_timeout,
-            min_validity=min_validity,
-            durable=durable,
-        )
+        own, _ = own_options(options)
+        where = f"redlock://{places}"
+        self._set_up(addresses, own, location=where, clock=clock, namespace=namespace)
         return self
 
     def _set_up(
         self,
         addresses: Sequence[Address],
+        options: RedlockOptions,
         *,
         location: str,
         clock: Clock,
         namespace: str,
-        max_ttl: object,
-        node_timeout: object,
-        min_validity: object,
-        durable: object,
     ) -> None:
-        self._options = checked_options(
-            max_ttl=max_ttl, node_timeout=node_timeout, min_validity=min_validity, durable=durable
-        )
         warn_of_number(len(addresses))
         self.location = location
+        self._options = options
         self._clock = clock
         self._questions = Questions(checked_namespace(namespace))
-        terms = Terms(self._questions, self._options.max_ttl, self._options.durable)
+        terms = Terms(self._questions, options.max_ttl, options.durable)
         self._nodes = ways_to(addresses, terms, clock)
         self._asking = AsyncAsking(self._nodes, terms, clock)
         self._inbox = AsyncInbox(self._nodes, self._questions.names, clock)
-        self._claiming = AsyncClaiming(
-            self._asking, self._questions, self._inbox, self._options, clock
-        )
+        self._claiming = AsyncClaiming(self._asking, self._questions, self._inbox, options, clock)
         forking.forget_in_child(self)
 
     # -- claims ------------------------------------------------------------------------
@@ -164,16 +130,17 @@ class AsyncRedlockBackend(AsyncBackend):
         asked = [self._questions.renew(grant.claim) for grant in grants]
 
         def is_decided(found: Round) -> bool:
-            return found.is_heard() or Renewal.UNKNOWN not in _renewals(found, len(asked))
+            return found.is_over() or Renewal.UNKNOWN not in _renewals(found, len(asked))
 
-        found = await self._asking.ask(asked, decide=is_decided, timeout=timeout)
+        patience = deadline - self._clock.now()
+        found = await self._asking.ask(asked, decide=is_decided, timeout=timeout, patience=patience)
         return _renewals(found, len(asked))
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol; the nodes that have not confirmed it by then are told all the same."""
         question = self._questions.release(grant.claim, tombstone=tombstone)
         found = await self._end(question, grant.claim, deadline=deadline, what="the release")
-        confirmed = found.answers()
+        confirmed = found.answers
         ended = sum(bool(replies[0][2]) for replies in confirmed.values())
         number = len(found.nodes)
         return bool(ended) and ended + number - len(confirmed) >= majority(number)
@@ -187,19 +154,23 @@ class AsyncRedlockBackend(AsyncBackend):
     async def _end(self, question: Question, claim: Claim, *, deadline: float, what: str) -> Round:
         """Tell all nodes, and return when the claim can hold no majority of them any more."""
         timeout = self._options.timeout_for(claim.ttl)
-        tell = partial(self._tell, question, claim, timeout, what)
+        tell = partial(self._tell, question, claim, deadline, what)
         return await self._asking.insist(tell, timeout=timeout, deadline=deadline)
 
-    async def _tell(self, question: Question, claim: Claim, timeout: float, what: str) -> Round:
+    async def _tell(self, question: Question, claim: Claim, deadline: float, what: str) -> Round:
         needed = enough_to_end(len(self._nodes.nodes))
 
         def is_ended(found: Round) -> bool:
-            return len(found.answers()) >= needed or found.is_heard()
+            return len(found.answers) >= needed or found.is_over()
 
         found = await self._asking.ask(
-            [question], decide=is_ended, timeout=timeout, owed_for=claim.ttl
+            [question],
+            decide=is_ended,
+            timeout=self._options.timeout_for(claim.ttl),
+            patience=deadline - self._clock.now(),
+            owed_for=claim.ttl,
         )
-        if len(found.answers()) < needed:
+        if len(found.answers) < needed:
             raise outages.not_told(found, what=what)
         return found
 
@@ -233,7 +204,7 @@ class AsyncRedlockBackend(AsyncBackend):
         found = await self._asking.ask(
             [self._questions.inspect(name)], decide=is_heard, timeout=timeout
         )
-        heard = found.answers()
+        heard = found.answers
         if len(heard) < majority(len(found.nodes)):
             raise outages.too_few(found)
         return {
@@ -301,9 +272,9 @@ class AsyncRedlockBackend(AsyncBackend):
             timeout=self._patience(deadline),
             owed_for=self._options.max_ttl,
         )
-        if len(found.answers()) < enough_to_end(number):
+        if len(found.answers) < enough_to_end(number):
             raise outages.not_told(found, what="the break")
-        was_broken = any(replies[0][2] for replies in found.answers().values())
+        was_broken = any(replies[0][2] for replies in found.answers.values())
         return tuple(meant.values()) if was_broken else ()
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
@@ -342,7 +313,7 @@ class AsyncRedlockBackend(AsyncBackend):
 
 def _renewals(found: Round, number: int) -> list[Renewal]:
     """Return what became of each renewal, by what all nodes have answered by now."""
-    answered = found.answers()
+    answered = found.answers
     nodes = range(len(found.nodes))
     return [
         renewal(

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast._async.wakeups import AsyncWakeups
+from holdfast.backends.redlock.node import first_of
 from holdfast.core.backoff import delay
 from holdfast.errors import LockError
 from holdfast.runtime import aio as runtime
@@ -22,7 +23,7 @@ from holdfast.runtime import aio as runtime
 if TYPE_CHECKING:
     from holdfast.backends.redis.requests import Keys
     from holdfast.backends.redis.subscription.aio import Subscription
-    from holdfast.backends.redlock.nodes.aio import Nodes, NodeWire
+    from holdfast.backends.redlock.nodes.aio import Nodes
     from holdfast.model import Claim
     from holdfast.runtime.clock import Clock
 
@@ -125,13 +126,13 @@ class AsyncInbox:
                 ear = self._ears[number] = AsyncEar()
                 try:
                     ear.task = runtime.spawn(
-                        partial(self._run, wire, ear), name="holdfast-redlock-inbox"
+                        partial(self._run, number, ear), name="holdfast-redlock-inbox"
                     )
                 except RuntimeError as error:
                     # Those who wait ask by themselves now and then.
                     _log.warning("no thread to listen to %s: %s", wire.where, error)
 
-    async def _run(self, wire: NodeWire, ear: AsyncEar) -> None:
+    async def _run(self, number: int, ear: AsyncEar) -> None:
         attempt, idle_since = 0, self._clock.now()
         while not ear.stopping.is_set():
             if self._waiting:
@@ -139,7 +140,7 @@ class AsyncInbox:
             elif self._clock.now() - idle_since > IDLE:
                 return
             try:
-                await self._attend(wire, ear)
+                await self._attend(number, ear)
                 attempt = 0
             except LockError as error:
                 _log.debug("no inbox: %s", error)
@@ -149,11 +150,12 @@ class AsyncInbox:
             attempt += 1
             await runtime.wait_for(ear.stopping, deadline=until, clock=self._clock)
 
-    async def _attend(self, wire: NodeWire, ear: AsyncEar) -> None:
+    async def _attend(self, number: int, ear: AsyncEar) -> None:
         """Listen until the link breaks, or nobody needs it for long."""
-        channel = self._keys.inbox(self.name)
+        wire, channel = self._nodes.wires[number], self._keys.inbox(self.name)
         deadline = self._clock.now() + REQUEST
-        subscription = await wire.subscribe(channel, self._hear, deadline=deadline)
+        hear = partial(self._hear, number)
+        subscription = await wire.subscribe(channel, hear, deadline=deadline)
         ear.subscription = subscription
         try:
             self._ring_all()
@@ -170,8 +172,10 @@ class AsyncInbox:
             ear.subscription = None
             await subscription.close()
 
-    def _hear(self, message: bytes) -> None:
-        self._wakeups.ring(message.decode(errors="replace"))
+    def _hear(self, number: int, message: bytes) -> None:
+        # Whoever waits asks the first node first: what the others say is of use while that is away.
+        if first_of(self._nodes.nodes) in (number, None):
+            self._wakeups.ring(message.decode(errors="replace"))
 
     def _ring_all(self) -> None:
         with self._state:

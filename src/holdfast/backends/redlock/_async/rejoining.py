@@ -69,7 +69,7 @@ class AsyncRejoining:
         age = quarantine.age(nodes)
         asked = [self._terms.questions.witness(birth, age=age) for birth in births]
         found = await self._nodes.ask(asked, decide=Round.is_heard, timeout=timeout)
-        heard = found.answers()
+        heard = found.answers
         for which, (node, birth) in enumerate(zip(due, births, strict=True)):
             witnesses = {
                 number: quarantine.witness(replies[which]) for number, replies in heard.items()
@@ -99,7 +99,7 @@ class AsyncRejoining:
             timeout=timeout,
             among=(node.number,),
         )
-        if node.number in told.answers() and node.birth == birth:
+        if node.number in told.answers and node.birth == birth:
             node.counts, node.counts_in = True, None
 
     async def stop(self) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.backends.redis.requests import SECOND
 from holdfast.backends.redlock import answers, outages
+from holdfast.backends.redlock.node import first_of
 from holdfast.core.quorum import Floor, Standing, Verdict, allotted, validity, verdict
 from holdfast.errors import LockError
 from holdfast.model import Grant, Held
@@ -71,13 +72,13 @@ class Claiming:
     def claim(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """Return the grant of a majority, or who is in the way; else nothing is left behind."""
         timeout = self._options.timeout_for(claim.ttl)
-        started = self._clock.now()
         return self._asking.insist(
-            partial(self._claim, claim, started, timeout), timeout=timeout, deadline=deadline
+            partial(self._claim, claim, timeout), timeout=timeout, deadline=deadline
         )
 
-    def _claim(self, claim: Claim, started: float, timeout: float) -> Grant | Held:
-        floor = self._floor.at(self._clock.now())
+    def _claim(self, claim: Claim, timeout: float) -> Grant | Held:
+        started = self._clock.now()
+        floor = self._floor.at(started)
         one = Attempt(claim, next(self._attempts), started, floor, timeout)
         found = self._asked(one)
         if self._verdict(found) is not Verdict.GRANTED:
@@ -104,58 +105,52 @@ class Claiming:
             inbox=self._inbox.name if claim.queues else "",
             waited=0.0 if waiting is None else self._clock.now() - waiting.since,
         )
-        first = None if waiting is None else self._first()
+        first = None if waiting is None else first_of(self._asking.nodes)
         if first is None:
             return self._asking.ask([question], decide=self._is_decided, timeout=one.timeout)
         alone = self._asking.ask(
             [question],
-            decide=lambda found: found.replies[first] is not None,
+            decide=lambda found: found.is_heard((first,)),
             timeout=one.timeout,
             among=(first,),
         )
-        if alone.standing(first, answers.standing) is not Standing.GRANTED:
+        if alone.replies[first] is None:
+            # It takes long: the others are asked without it. If it lets us in later, so be it.
+            return self._asking.ask([question], decide=self._is_decided, timeout=one.timeout)
+        if alone.standings(answers.standing)[first] is not Standing.GRANTED:
             return alone
         rest = self._questions.acquire(claim, attempt=one.number, floor=one.floor, is_led=True)
 
         def is_decided(found: Round) -> bool:
-            found.replies[first] = alone.replies[first]
+            found.put(first, alone.replies[first])
             return self._is_decided(found)
 
         others = [node.number for node in alone.nodes if node.number != first]
         found = self._asking.ask([rest], decide=is_decided, timeout=one.timeout, among=others)
-        found.replies[first], found.asked[first] = alone.replies[first], True
+        found.put(first, alone.replies[first])
+        found.asked[first] = True
         return found
 
     def _verdict(self, found: Round) -> Verdict:
-        standings = [found.standing(i, answers.standing) for i in range(len(found.nodes))]
-        return verdict(standings, is_time_up=True)
+        return verdict(found.standings(answers.standing), is_time_up=True)
 
     def _is_decided(self, found: Round) -> bool:
-        standings = [found.standing(i, answers.standing) for i in range(len(found.nodes))]
-        if verdict(standings) is not Verdict.OPEN:
+        if verdict(found.standings(answers.standing)) is not Verdict.OPEN:
             return True
         # Those who answer nothing are not waited for while others are about to come.
         return self._asking.is_cut_short(found)
-
-    def _first(self) -> int | None:
-        """Return the node that those ask first who were refused; the same for all who can."""
-        for node in self._asking.nodes:
-            if node.counts and node.scripts is not None and not node.is_slow and not node.trouble:
-                return node.number
-        return None
 
     # -- granted -----------------------------------------------------------------------
 
     def _token(self, one: Attempt, found: Round) -> int | None:
         """Return the token, once a majority knows it; None if the claim has ended meanwhile."""
-        nodes = range(len(found.nodes))
         given = [
             replies[0]
-            for replies in found.answers().values()
+            for replies in found.answers.values()
             if answers.standing(replies) is Standing.GRANTED
         ]
         tokens = [reply[3] for reply in given]
-        settled = allotted(tokens, nodes=len(nodes))
+        settled = allotted(tokens, nodes=len(found.nodes))
         ahead = max(reply[0] for reply in given) / SECOND - self._clock.now()
         with self._state:
             self._floor = self._floor.after(
@@ -166,16 +161,12 @@ class Claiming:
             )
         if settled.is_settled:
             return settled.token
-
-        def standings(raised: Round) -> list[Standing]:
-            return [raised.standing(i, answers.done) for i in nodes]
-
         raised = self._asking.ask(
             [self._questions.raise_(one.claim, token=settled.token)],
-            decide=lambda found: verdict(standings(found)) is not Verdict.OPEN,
+            decide=lambda told: verdict(told.standings(answers.done)) is not Verdict.OPEN,
             timeout=one.timeout,
         )
-        outcome = verdict(standings(raised), is_time_up=True)
+        outcome = verdict(raised.standings(answers.done), is_time_up=True)
         if outcome is Verdict.UNREACHABLE:
             # Not known to a majority, it must not be used: the next one could be smaller.
             self._undo(one, found)
@@ -188,7 +179,7 @@ class Claiming:
         self._undo(one, found)
         refusals = [
             answers.seen_by_refusal(replies[0])
-            for replies in found.answers().values()
+            for replies in found.answers.values()
             if answers.standing(replies) is Standing.REFUSED
         ]
         # The first node alone may refuse; what it says then stands for all.
@@ -211,7 +202,7 @@ class Claiming:
 
     def _undo(self, one: Attempt, found: Round) -> None:
         """Leave nothing behind of an attempt: on no node that granted it, or has not answered."""
-        granted = {i for i, replies in found.answers().items() if replies[0][2]}
+        granted = {i for i, replies in found.answers.items() if replies[0][2]}
         unanswered = {
             i
             for i, replies in enumerate(found.replies)

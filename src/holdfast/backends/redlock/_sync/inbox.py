@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast._sync.wakeups import Wakeups
+from holdfast.backends.redlock.node import first_of
 from holdfast.core.backoff import delay
 from holdfast.errors import LockError
 from holdfast.runtime import threads as runtime
@@ -24,7 +25,7 @@ from holdfast.runtime import threads as runtime
 if TYPE_CHECKING:
     from holdfast.backends.redis.requests import Keys
     from holdfast.backends.redis.subscription.threads import Subscription
-    from holdfast.backends.redlock.nodes.threads import Nodes, NodeWire
+    from holdfast.backends.redlock.nodes.threads import Nodes
     from holdfast.model import Claim
     from holdfast.runtime.clock import Clock
 
@@ -127,13 +128,13 @@ class Inbox:
                 ear = self._ears[number] = Ear()
                 try:
                     ear.task = runtime.spawn(
-                        partial(self._run, wire, ear), name="holdfast-redlock-inbox"
+                        partial(self._run, number, ear), name="holdfast-redlock-inbox"
                     )
                 except RuntimeError as error:
                     # Those who wait ask by themselves now and then.
                     _log.warning("no thread to listen to %s: %s", wire.where, error)
 
-    def _run(self, wire: NodeWire, ear: Ear) -> None:
+    def _run(self, number: int, ear: Ear) -> None:
         attempt, idle_since = 0, self._clock.now()
         while not ear.stopping.is_set():
             if self._waiting:
@@ -141,7 +142,7 @@ class Inbox:
             elif self._clock.now() - idle_since > IDLE:
                 return
             try:
-                self._attend(wire, ear)
+                self._attend(number, ear)
                 attempt = 0
             except LockError as error:
                 _log.debug("no inbox: %s", error)
@@ -151,11 +152,12 @@ class Inbox:
             attempt += 1
             runtime.wait_for(ear.stopping, deadline=until, clock=self._clock)
 
-    def _attend(self, wire: NodeWire, ear: Ear) -> None:
+    def _attend(self, number: int, ear: Ear) -> None:
         """Listen until the link breaks, or nobody needs it for long."""
-        channel = self._keys.inbox(self.name)
+        wire, channel = self._nodes.wires[number], self._keys.inbox(self.name)
         deadline = self._clock.now() + REQUEST
-        subscription = wire.subscribe(channel, self._hear, deadline=deadline)
+        hear = partial(self._hear, number)
+        subscription = wire.subscribe(channel, hear, deadline=deadline)
         ear.subscription = subscription
         try:
             self._ring_all()
@@ -172,8 +174,10 @@ class Inbox:
             ear.subscription = None
             subscription.close()
 
-    def _hear(self, message: bytes) -> None:
-        self._wakeups.ring(message.decode(errors="replace"))
+    def _hear(self, number: int, message: bytes) -> None:
+        # Whoever waits asks the first node first: what the others say is of use while that is away.
+        if first_of(self._nodes.nodes) in (number, None):
+            self._wakeups.ring(message.decode(errors="replace"))
 
     def _ring_all(self) -> None:
         with self._state:

@@ -71,7 +71,7 @@ class Rejoining:
         age = quarantine.age(nodes)
         asked = [self._terms.questions.witness(birth, age=age) for birth in births]
         found = self._nodes.ask(asked, decide=Round.is_heard, timeout=timeout)
-        heard = found.answers()
+        heard = found.answers
         for which, (node, birth) in enumerate(zip(due, births, strict=True)):
             witnesses = {
                 number: quarantine.witness(replies[which]) for number, replies in heard.items()
@@ -101,7 +101,7 @@ class Rejoining:
             timeout=timeout,
             among=(node.number,),
         )
-        if node.number in told.answers() and node.birth == birth:
+        if node.number in told.answers and node.birth == birth:
             node.counts, node.counts_in = True, None
 
     def stop(self) -> None:

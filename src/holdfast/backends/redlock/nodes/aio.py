@@ -99,11 +99,13 @@ class Nodes:
         *,
         decide: Callable[[Round], bool],
         timeout: float,
+        patience: float = 0.0,
         among: Collection[int] | None = None,
         owed_for: float = 0.0,
     ) -> Round:
-        """Ask all nodes at once, or some; return when it is decided, or at the timeout.
+        """Ask all nodes at once, or some; return when it is decided, or when the time is up.
 
+        Who has not answered by the timeout is overdue; with more patience it is waited for.
         Where `owed_for` says how long it matters, a node that cannot be told is told later.
         """
         loop = asyncio.get_running_loop()
@@ -114,13 +116,16 @@ class Nodes:
                 done.set_result(None)
 
         found = Round(self.nodes, decide, tell)
-        moment = loop.time() + max(PATIENCE, timeout)
+        moment = loop.time() + max(PATIENCE, timeout, patience)
         for node in self.nodes:
             if among is None or node.number in among:
                 self._send(found, node, questions, moment, owed_for)
         found.look()
         if not found.is_decided:
-            timers = loop.call_later(GRACE, found.hurry), loop.call_later(timeout, found.end)
+            timers = [loop.call_later(GRACE, found.hurry)]
+            if patience > timeout:
+                timers.append(loop.call_later(timeout, found.remark))
+            timers.append(loop.call_later(max(timeout, patience), found.end))
             try:
                 await done
             finally:
@@ -144,13 +149,13 @@ class Nodes:
             for errand in node.errands(self._clock.now()):
                 link.send_for(Dropped(node), errand.to(scripts), deadline=moment)
             answer = Answer(found, node, len(questions))
-            found.asked[node.number] = True
+            found.asked[node.number], node.asked_at = True, self._clock.now()
             for one in questions:
                 link.send_for(answer, one.to(scripts), deadline=moment)
             return
         if owed_for:
             for one in questions:
-                node.owe(one, until=self._clock.now() + owed_for)
+                node.owe(one, now=self._clock.now(), owed_for=owed_for)
 
     async def close(self) -> None:
         """Close every connection."""

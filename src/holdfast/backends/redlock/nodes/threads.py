@@ -162,11 +162,13 @@ class Nodes:
         *,
         decide: Callable[[Round], bool],
         timeout: float,
+        patience: float = 0.0,
         among: Collection[int] | None = None,
         owed_for: float = 0.0,
     ) -> Round:
-        """Ask all nodes at once, or some; return when it is decided, or at the timeout.
+        """Ask all nodes at once, or some; return when it is decided, or when the time is up.
 
+        Who has not answered by the timeout is overdue; with more patience it is waited for.
         Where `owed_for` says how long it matters, a node that cannot be told is told later.
         """
         found = Round(self.nodes, decide)
@@ -179,7 +181,7 @@ class Nodes:
                         lines[node.number] = line
                     self._send(found, node, questions, line, owed_for)
             found.look()
-            self._listen(found, lines, timeout)
+            self._listen(found, lines, timeout, patience)
         except BaseException:
             # An interrupt: nobody knows what was sent, or read in part.
             for line in lines.values():
@@ -202,7 +204,7 @@ class Nodes:
         if line is None or scripts is None or (node.is_slow and len(line.pending) > most):
             if owed_for:
                 for one in questions:
-                    node.owe(one, until=now + owed_for)
+                    node.owe(one, now=now, owed_for=owed_for)
             return
         answer = Answer(found, node, len(questions))
         sent: list[tuple[Answer | Dropped, bytes]] = []
@@ -210,7 +212,7 @@ class Nodes:
             drop = Dropped(node)
             sent += [(drop, one.to(scripts)) for one in node.errands(now)]
         sent += [(answer, one.to(scripts)) for one in questions]
-        found.asked[node.number] = True
+        found.asked[node.number], node.asked_at = True, now
         try:
             line.send(sent, now=now)
         except OSError as error:
@@ -263,10 +265,15 @@ class Nodes:
         line.lose(error)
         node.trouble = refusals.unreachable(error, where=node.where)
 
-    def _listen(self, found: Round, lines: dict[int, Line], timeout: float) -> None:
+    def _listen(
+        self, found: Round, lines: dict[int, Line], timeout: float, patience: float
+    ) -> None:
         """Read what comes until it is decided, or the time is up."""
         started = self._clock.now()
-        hurried, deadline = started + GRACE, started + timeout
+        deadline = started + max(timeout, patience)
+        marks = sorted(
+            [(started + GRACE, found.hurry), (started + timeout, found.remark)], key=_when
+        )
         poll = select.poll()
         listening = {}
         for line in lines.values():
@@ -276,7 +283,7 @@ class Nodes:
         while not found.is_decided:
             now = self._clock.now()
             # What has come is read before the time is looked at: we may have slept, and not they.
-            until = deadline if found.is_hurried else min(deadline, hurried)
+            until = min(deadline, marks[0][0]) if marks else deadline
             ready = poll.poll(max(0.0, until - now) * 1000)
             now = self._clock.now()
             for number, _ in ready:
@@ -286,8 +293,8 @@ class Nodes:
                 except (OSError, NotRedis) as error:
                     poll.unregister(number)
                     self._lost(line.node, line, error)
-            if now >= hurried and not found.is_hurried:
-                found.hurry()
+            while marks and now >= marks[0][0]:
+                marks.pop(0)[1]()
             if not ready and now >= deadline:
                 found.end()
 
@@ -310,3 +317,7 @@ class Nodes:
         """Let go of the parent's connections."""
         for wire in self.wires:
             wire.after_fork_in_child()
+
+
+def _when(mark: tuple[float, Callable[[], None]]) -> float:
+    return mark[0]

@@ -1,0 +1,80 @@
+"""Five Redis servers of the benchmark's own, and what delays the way to them; run as a module."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import holdfast
+from bench.redis_server import running
+
+NODES = 5
+MAX_TTL = 3.0
+"""Short, because new nodes grant nothing for so long."""
+
+
+@contextmanager
+def five() -> Iterator[list[int]]:
+    """Give the ports of five fresh servers, which can be counted on."""
+    with ExitStack() as stack:
+        ports = [stack.enter_context(running()) for _ in range(NODES)]
+        with holdfast.Locks(url(ports), ttl=MAX_TTL, max_ttl=MAX_TTL) as locks:
+            until_they_count(locks)
+        yield ports
+
+
+def until_they_count(locks: holdfast.Locks) -> None:
+    """Return when the nodes grant something."""
+    while True:
+        try:
+            with locks.lock("first"):
+                return
+        except holdfast.BackendUnavailable:
+            time.sleep(0.1)
+
+
+def url(ports: list[int]) -> str:
+    """Return where they are."""
+    return f"redlock://{','.join(f'127.0.0.1:{port}' for port in ports)}"
+
+
+@contextmanager
+def delayed(ports: list[int], seconds: float) -> Iterator[list[int]]:
+    """Give ports behind which the same servers are, so much further away by each round trip."""
+    command = [sys.executable, "-m", "bench.redlock_nodes", str(seconds / 2), *map(str, ports)]
+    proxy = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert proxy.stdout is not None
+        yield [int(port) for port in proxy.stdout.readline().split()]
+    finally:
+        proxy.kill()
+        proxy.wait()
+
+
+async def delay(seconds: float, ports: list[int]) -> None:
+    """Pass everything on, later."""
+    loop = asyncio.get_running_loop()
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            loop.call_later(seconds, writer.write, data)
+        loop.call_later(seconds, writer.close)
+
+    def to(port: int) -> object:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            answers, server = await asyncio.open_connection("127.0.0.1", port)
+            await asyncio.gather(pump(reader, server), pump(answers, writer))
+
+        return serve
+
+    servers = [await asyncio.start_server(to(port), "127.0.0.1", 0) for port in ports]
+    print(*(one.sockets[0].getsockname()[1] for one in servers), flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(delay(float(sys.argv[1]), [int(port) for port in sys.argv[2:]]))

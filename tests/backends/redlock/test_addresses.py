@@ -1,0 +1,174 @@
+"""Which nodes a URL or some clients mean, and what is refused."""
+
+from __future__ import annotations
+
+import fakeredis
+import pytest
+import redis
+import redis.asyncio
+from servers.redlock import shared_nodes, url_of
+
+from holdfast import AsyncLocks, ConfigurationError, Locks
+from holdfast.backends.redlock.addresses import addresses_of_url
+
+URL = "redlock://h1:7001,[::1]:7002,h3"
+
+
+def addresses(url=URL, nodes=None, **options: str):
+    return addresses_of_url(url, where="somewhere", nodes=nodes, options=options)
+
+
+def test_each_host_is_a_node():
+    found = addresses()
+
+    assert [one.where for one in found] == [
+        "redis://h1:7001",
+        "redis://[::1]:7002",
+        "redis://h3:6379",
+    ]
+    assert not any(one.tls for one in found)
+
+
+def test_what_is_said_of_all_is_said_of_each():
+    found = addresses("redlocks://me:se%2Ccret@h1,h2,h3/2", ssl_ca_certs="all.pem")
+
+    assert all(one.tls for one in found)
+    for one in found:
+        assert one.options["username"] == "me"
+        assert one.options["password"] == "se,cret"
+        assert one.options["ssl_ca_certs"] == "all.pem"
+        assert one.options["db"] == 2
+
+
+def test_what_is_said_of_one_wins():
+    own = [{"password": "a"}, {"tls": True, "ssl_ca_certs": "b.pem"}, {}]
+    found = addresses(nodes=own, password="shared")
+
+    assert [one.options["password"] for one in found] == ["a", "shared", "shared"]
+    assert [one.tls for one in found] == [False, True, False]
+    assert found[1].where.startswith("rediss://")
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "words"),
+    [
+        ("redlock://", {}, "names no host"),
+        ("redlock://h1,h1,h2", {}, "names a node twice"),
+        ("redlock://h1,h2,h3:x", {}, "'h3:x' is not a host or host:port"),
+        ("redlock://h1,h2,h3/abc", {}, "'abc' is not the number of a database"),
+        (URL, {"nodes": [{}]}, "1 of them, and the URL has 3"),
+        (URL, {"nodes": "abc"}, "a list of options for each node"),
+        (URL, {"nodes": [{"colour": "red"}, {}, {}]}, "unknown option colour of a node"),
+        (URL, {"max_ttl": "long"}, "max_ttl='long': 0.05 s to a week is accepted"),
+        (URL, {"node_timeout": 0}, "node_timeout=0"),
+        (URL, {"min_validity": -1}, "min_validity=-1"),
+        (URL, {"durable": "perhaps"}, "durable='perhaps': true or false is accepted"),
+        (f"{URL}?colour=red", {}, "unknown option colour"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(url, options, words):
+    with pytest.raises(ConfigurationError) as refused:
+        Locks(url, **options)
+
+    assert words in str(refused.value)
+
+
+def test_options_may_stand_in_the_url():
+    locks = Locks(f"{URL}?max_ttl=40&node_timeout=0.2&durable=true")
+
+    found = locks._client.backend._options
+    assert (found.max_ttl, found.node_timeout, found.durable) == (40.0, 0.2, True)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "words"),
+    [
+        ("h1", "1 node.*0 of them may fail, and 1 of 3 could"),
+        ("h1,h2", "2 node.*0 of them may fail, and 1 of 3 could"),
+        ("h1,h2,h3,h4", "4 node.*1 of them may fail, and 2 of 5 could"),
+    ],
+)
+def test_a_number_that_is_even_or_small_is_warned_of(hosts, words):
+    with pytest.warns(UserWarning, match=words):
+        Locks(f"redlock://{hosts}")
+
+
+def test_no_password_is_shown():
+    locks = Locks("redlock://me:secret@h1,h2,h3", nodes=[{"password": "other"}, {}, {}])
+
+    assert "secret" not in repr(locks) + locks.location
+    assert "other" not in repr(vars(locks._client.backend))
+
+
+# -- clients -------------------------------------------------------------------------------
+
+
+def test_clients_of_each_node_are_one_store():
+    nodes = shared_nodes()
+    nodes.found(["clients"])
+    clients = [redis.Redis(port=one.port) for one in nodes]
+    with (
+        Locks.from_clients(clients, namespace="clients", node_timeout=5) as locks,
+        Locks(url_of(*nodes), namespace="clients", node_timeout=5) as others,
+        locks.lock("door") as lease,
+    ):
+        assert lease.token > 0
+        assert others.lock("door").try_acquire() is None
+
+
+@pytest.mark.parametrize(
+    ("clients", "error", "words"),
+    [
+        (
+            [redis.asyncio.Redis()] * 3,
+            ConfigurationError,
+            "give it to holdfast.AsyncLocks.from_clients",
+        ),
+        ([fakeredis.FakeRedis()] * 3, ConfigurationError, "is no store that others see"),
+        ([object()] * 3, ConfigurationError, "one for each node"),
+        (redis.Redis(), TypeError, "a list of clients"),
+        ([], TypeError, "a list of clients"),
+    ],
+)
+def test_clients_that_cannot_be_meant_are_refused(clients, error, words):
+    with pytest.raises(error, match=words):
+        Locks.from_clients(clients)
+
+
+def test_sync_clients_are_not_for_asyncio():
+    with pytest.raises(ConfigurationError, match=r"holdfast\.Locks\.from_clients"):
+        AsyncLocks.from_clients([redis.Redis()] * 3)
+
+
+# -- what only the nodes can tell --------------------------------------------------------------
+
+
+def test_two_addresses_of_one_server_are_refused(flavour, namespace):
+    """However many of the others are well."""
+    nodes = shared_nodes()
+    places = [*(one.address for one in nodes[:4]), f"localhost:{nodes[0].port}"]
+    locks = flavour.locks(f"redlock://{','.join(places)}", namespace=namespace, node_timeout=5)
+
+    with pytest.raises(ConfigurationError, match="are one server"):
+        locks.lock("door").acquire()
+
+
+def test_another_max_ttl_is_refused_naming_both(flavour, namespace):
+    nodes = shared_nodes()
+    nodes.found([namespace], max_ttl=60.0)
+    locks = flavour.locks(nodes.url, namespace=namespace, max_ttl=45, node_timeout=5)
+
+    with pytest.raises(ConfigurationError, match=r"max_ttl=60, and this client says max_ttl=45"):
+        locks.lock("door").acquire()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"ttl": 61.0}, "ttl=61: at most max_ttl=60 s"),
+        ({"min_hold": 90.0}, "min_hold=90: at most max_ttl=60 s"),
+    ],
+)
+def test_what_a_restarted_node_could_not_be_trusted_with_is_refused(options, words):
+    with Locks(URL) as locks, pytest.raises(ConfigurationError, match=words):
+        locks.lock("door", **options).acquire()

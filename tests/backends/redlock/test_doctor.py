@@ -1,0 +1,85 @@
+"""What `holdfast doctor` says of nodes: how many can be counted on, and what is wrong with each."""
+
+from __future__ import annotations
+
+import pytest
+from servers.redis import RedisServer, until
+from servers.redlock import RedlockNodes, shared_nodes, url_of
+
+
+@pytest.fixture
+def said(flavour, namespace):
+    """Return the findings on a subject."""
+
+    def found(url: str, subject: str, **options: float):
+        locks = flavour.locks(
+            url, namespace=namespace, node_timeout=2.0, request_timeout=10.0, **options
+        )
+        return [one for one in locks.diagnose() if one.subject == subject]
+
+    return found
+
+
+def test_all_well(said, namespace):
+    nodes = shared_nodes()
+    nodes.found([namespace])
+
+    [quorum] = said(nodes.url, "quorum")
+
+    assert (quorum.level, quorum.message) == (
+        "ok",
+        "5 of 5 nodes can be counted on, and 3 are needed: 2 may fail",
+    )
+    assert {one.level for one in said(nodes.url, "replicas")} == {"ok"}
+
+
+def test_nodes_that_are_dead_are_named(said, namespace):
+    nodes = shared_nodes()
+    nodes.found([namespace])
+    dead = RedisServer().start()
+    dead.kill()
+    url = url_of(*nodes[:4], dead)
+
+    [quorum] = said(url, "quorum")
+    [away] = said(url, "reach")
+
+    assert quorum.level == "warning"
+    assert "4 of 5" in quorum.message
+    assert dead.address in away.message
+    dead.stop()
+
+
+def test_nodes_that_do_not_count_yet_are_told_with_the_time_left(said):
+    with RedlockNodes(3) as fresh:
+        [quorum] = said(fresh.url, "quorum")
+        waiting = said(fresh.url, "quarantine")
+
+    assert quorum.level == "error"
+    assert "nothing can be locked" in quorum.message
+    assert len(waiting) == 3
+    assert "counts again in" in waiting[0].message
+
+
+def test_a_node_with_a_replica_is_a_finding(said, namespace):
+    with RedlockNodes(3) as nodes, RedisServer() as replica:
+        nodes.found([namespace])
+        with replica.client() as client:
+            client.replicaof("127.0.0.1", nodes[0].port)
+        with nodes[0].client() as client:
+            until(lambda: client.info("replication")["connected_slaves"] == 1, what="it follows")
+
+        [has, none] = said(nodes.url, "replicas")
+
+    assert has.level == "warning"
+    assert nodes[0].address in has.message
+    assert none.level == "ok"
+
+
+def test_an_even_number_is_a_finding(said, namespace):
+    nodes = shared_nodes()
+    nodes.found([namespace])
+
+    with pytest.warns(UserWarning, match="4 node"):
+        [number] = said(url_of(*nodes[:4]), "number")
+
+    assert "an odd number" in number.remedy
