@@ -42,14 +42,14 @@ def greet(
         line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line
     )
     run_id = facts.get("run_id", "")
-    node.is_misfit = True  # unless it gets through the next steps
+    node.is_misfit = False
     node.run_id = (
         run_id  # said before it is looked for: of two that are greeted at once, one sees it
     )
     for other in others:
         is_there = other is not node and other.trouble is None
         if is_there and run_id and other.run_id == run_id:
-            node.run_id = ""
+            node.run_id, node.is_misfit = "", True
             raise ConfigurationError(
                 f"{other.where} and {node.where} are one server (run_id {run_id[:8]}…): each node "
                 "has to be a server of its own, or a majority of them proves nothing"
@@ -60,6 +60,7 @@ def greet(
     _, known = _accepted((yield enrolling), node)
     birth, counts, max_ttl, origin = known
     if max_ttl != round(terms.max_ttl * SECOND):
+        node.is_misfit = True
         raise ConfigurationError(
             f"{node.where} was set up with max_ttl={max_ttl / SECOND:g}, and this client says "
             f"max_ttl={terms.max_ttl:g}: all clients of the same nodes need the same"
@@ -70,7 +71,7 @@ def greet(
         _accepted((yield scripts.loading), node)
     node.origin, node.scripts = origin.decode(), scripts
     node.counts, node.uptime = bool(counts), float(facts.get("uptime_in_seconds", 0))
-    node.is_slow, node.is_misfit, node.trouble = False, False, None
+    node.is_slow, node.trouble = False, None
 
 
 def _accepted(replies: Sequence[Reply], node: Node) -> Sequence[Reply]:

@@ -20,6 +20,8 @@ class Store:
 
     url: str
     namespaces: list[str]
+    node_timeout: float = 5.0
+    """Not on trial: on a busy machine a node may stand still for so long."""
 
 
 def namespaces() -> list[str]:
@@ -39,8 +41,7 @@ class OnRedlock:
             "url": store.url,
             "location": store.url,
             "namespace": store.namespaces.pop(),
-            # Not on trial here: on a busy machine a node may stand still for so long.
-            "node_timeout": 5.0,
+            "node_timeout": store.node_timeout,
         }
 
 

@@ -19,7 +19,7 @@ def store() -> Store:
     nodes.found(known)
     for one in nodes[1:3]:
         one.pause()
-    return Store(nodes.url, known)
+    return Store(nodes.url, known, node_timeout=1.5)
 
 
 class TestAsync(AsyncContractOnRedlock):

@@ -23,7 +23,7 @@ def store() -> Store:
     for one in proxies:
         # What is asked about a name; how they greet is let through, so that they are asked.
         one.lose_reply_to(b"}:hold", times=math.inf)
-    return Store(url_of(nodes[0], *proxies, *nodes[3:]), known)
+    return Store(url_of(nodes[0], *proxies, *nodes[3:]), known, node_timeout=1.5)
 
 
 class TestAsync(AsyncContractOnRedlock):

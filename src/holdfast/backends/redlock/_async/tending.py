@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.backends.redlock.nodes.aio import Nodes
     from holdfast.runtime.clock import Clock
 
-CONNECTING = 2.0
+CONNECTING = 1.0
 """As long may one attempt take; nobody waits for it who has a majority."""
 
 MOST = 1.0

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 IDLE = 30.0
 """With nobody waiting nobody listens after so long."""
 
-REQUEST = 2.0
+REQUEST = 1.0
 """As long may it take to subscribe."""
 
 
