@@ -23,6 +23,7 @@ def sync_examples() -> None:
         assert_type(again.remaining, float)
     with locks.all("a", "b") as leases:
         assert_type(leases, tuple[holdfast.Lease, ...])
+    assert_type(holdfast.Locks.from_clients([object()], max_ttl=30), holdfast.Locks)
     assert_type(locks.rwlock("config").read(), holdfast.Lock)
     assert_type(locks.semaphore("pool", capacity=3), holdfast.Semaphore)
     seen = locks.inspect("door")
