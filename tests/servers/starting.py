@@ -28,7 +28,7 @@ import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from eventually import eventually
 from freezing import family, freeze_family, signal_all, thaw_family
@@ -196,6 +196,85 @@ class Server(Started):
             self.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
         atexit.unregister(self.stop)
+
+
+S = TypeVar("S", bound=Server)
+
+
+class Three(Started, Generic[S]):
+    """Three servers that belong together, and elect one that leads."""
+
+    kind = "group"
+    """What it is called in complaints."""
+
+    scheme = ""
+    """Of the URL that names it."""
+
+    def __init__(self) -> None:
+        self.members: list[S] = []
+
+    # -- what a store says of them ---------------------------------------------------------
+
+    def make(self) -> list[S]:
+        """Return the three, each told who the others are, and not started."""
+        raise NotImplementedError
+
+    def until_whole(self) -> None:
+        """Return once one leads and the others follow it."""
+        raise NotImplementedError
+
+    # -- what a test may do with them ------------------------------------------------------
+
+    def start(self) -> Self:
+        """Return once all three serve."""
+        for is_last in (False, False, True):
+            self.members = self.make()
+            for one in self.members:
+                one.spawn()
+            if self._is_whole_in_time(raises=is_last):
+                break
+            self.stop()  # somebody took one of the nine ports
+        return self
+
+    def _is_whole_in_time(self, *, raises: bool) -> bool:
+        try:
+            self.until_whole()
+        except AssertionError:
+            if raises:
+                logs = "\n".join(one.log() for one in self.members)
+                raise RuntimeError(f"no {self.kind}:\n{logs}") from None
+            return False
+        return True
+
+    @property
+    def address(self) -> str:
+        """All members, with commas."""
+        return ",".join(one.address for one in self.members)
+
+    @property
+    def url(self) -> str:
+        """The URL that names all members."""
+        return f"{self.scheme}://{self.address}"
+
+    def url_from(self, first: S) -> str:
+        """Return the URL that names this member before the others."""
+        hosts = first.address, *(one.address for one in self.members if one is not first)
+        return f"{self.scheme}://{','.join(hosts)}"
+
+    def heal(self) -> Self:
+        """Bring back whoever is dead or frozen, and return once it is whole."""
+        for one in self.members:
+            if one.is_running:
+                one.resume()
+            else:
+                one.spawn()
+        self.until_whole()
+        return self
+
+    def stop(self) -> None:
+        """End all of them for good."""
+        for one in self.members:
+            one.stop()
 
 
 def run_as(account: str, *command: str) -> None:

@@ -9,11 +9,11 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 from eventually import PATIENCE, eventually
 from kazoo.client import KazooClient
-from servers.starting import Server, Started, free_ports
+from servers.starting import Server, Three, free_ports
 
 TICK = 0.1
 """What the servers of this page count time in; a session ends at the tick after its end."""
@@ -120,30 +120,27 @@ class ZooKeeperServer(Server):
             yield client
 
 
-class Ensemble(Started):
+class Ensemble(Three[ZooKeeperServer]):
     """Three servers that elect a leader among themselves."""
 
+    kind = "ensemble"
+    scheme = "zookeeper"
+
     def __init__(self, *, settings: dict[str, object] | None = None) -> None:
-        self.members: list[ZooKeeperServer] = []
+        super().__init__()
         self._settings = settings or {}
 
-    def start(self) -> Self:
-        """Return once all three serve, one of them as the leader."""
-        for is_last in (False, False, True):
-            self.members = [ZooKeeperServer() for _ in range(3)]
-            self._introduce()
-            for one in self.members:
-                one.spawn()
-            if self._is_whole_in_time(raises=is_last):
-                break
-            self.stop()  # somebody took one of the nine ports
-        return self
+    def make(self) -> list[ZooKeeperServer]:
+        """Return three that know of each other."""
+        members = [ZooKeeperServer() for _ in range(3)]
+        self._introduce(members)
+        return members
 
-    def _introduce(self) -> None:
+    def _introduce(self, members: list[ZooKeeperServer]) -> None:
         """Tell each of them who it is, and where the others are."""
         ports = free_ports(6)
         quorum, election = ports[:3], ports[3:]
-        for number, one in enumerate(self.members):
+        for number, one in enumerate(members):
             one.data.mkdir()
             (one.data / "myid").write_text(str(number + 1))
             one.settings |= self._settings
@@ -162,31 +159,6 @@ class Ensemble(Started):
         """Return the port by which a member reaches the election port of another."""
         del member, other
         return port
-
-    def _is_whole_in_time(self, *, raises: bool) -> bool:
-        try:
-            self.until_whole()
-        except AssertionError:
-            if raises:
-                logs = "\n".join(one.log() for one in self.members)
-                raise RuntimeError(f"no ensemble:\n{logs}") from None
-            return False
-        return True
-
-    @property
-    def address(self) -> str:
-        """All members, as a connection string of ZooKeeper names them."""
-        return ",".join(one.address for one in self.members)
-
-    @property
-    def url(self) -> str:
-        """The URL that names all members."""
-        return f"zookeeper://{self.address}"
-
-    def url_from(self, first: ZooKeeperServer) -> str:
-        """Return the URL that names this member before the others."""
-        hosts = first.address, *(one.address for one in self.members if one is not first)
-        return f"zookeeper://{','.join(hosts)}"
 
     def leader(self) -> ZooKeeperServer:
         """Return who leads now; wait if an election is on."""
@@ -218,26 +190,11 @@ class Ensemble(Started):
             lambda: self.leader().figures().get("zk_synced_followers") == 2, what="both are in step"
         )
 
-    def heal(self) -> Self:
-        """Bring back whoever is dead or frozen, and return once it is whole."""
-        for one in self.members:
-            if one.is_running:
-                one.resume()
-            else:
-                one.spawn()
-        self.until_whole()
-        return self
-
     @contextmanager
     def client(self, **options: Any) -> Iterator[KazooClient]:
         """Give a plain client of kazoo, connected to any of them."""
         with connected(self.address, **options) as client:
             yield client
-
-    def stop(self) -> None:
-        """End all of them for good."""
-        for one in self.members:
-            one.stop()
 
 
 @contextmanager

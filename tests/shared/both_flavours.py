@@ -48,7 +48,7 @@ class Loop:
 
     def wrapped(self, value: Any) -> Any:
         """Return the value, or a blocking form of it where it belongs to the loop."""
-        if isinstance(value, tuple):
+        if type(value) is tuple:  # one with names holds facts, and nothing of the loop
             return tuple(map(self.wrapped, value))
         is_of_loop = type(value).__module__.startswith(_ASYNC_ONLY)
         return Blocking(value, self) if is_of_loop else value

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import SplitResult, urlsplit
 
+from holdfast.errors import ConfigurationError
+
 
 def split(url: str) -> SplitResult:
     """Return the parts of a URL whose hosts may be several; ValueError if it has no such form.
@@ -20,6 +22,26 @@ def split(url: str) -> SplitResult:
     for one in hosts.split(","):
         urlsplit(f"{scheme}://{login}{at}{one}")
     return urlsplit(f"{scheme}://{others}")._replace(netloc=place)
+
+
+def hosts_in(text: str, *, port: int, where: str) -> tuple[tuple[str, int], ...]:
+    """Return the hosts that are named, separated by commas, each with its port or this one."""
+    found = tuple(_host(one, port, where) for one in text.split(",") if one)
+    if not found:
+        raise ConfigurationError(f"{where} names no host")
+    return found
+
+
+def _host(text: str, port: int, where: str) -> tuple[str, int]:
+    # [::1]:6379, ::1 in brackets or a name, with or without a port
+    host, bracket, rest = text.partition("]")
+    if bracket:
+        host, number = host.lstrip("["), rest.lstrip(":")
+    else:
+        host, _, number = text.partition(":")
+    if not host or not (number or "1").isdecimal() or int(number or 1) not in range(1, 65536):
+        raise ConfigurationError(f"{where}: {text!r} is not a host or host:port")
+    return host, int(number or port)
 
 
 def masked(url: str) -> str:

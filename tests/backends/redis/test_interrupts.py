@@ -24,6 +24,7 @@ TOUCHED = {
     for one in (
         "backends/redis/subscription/threads.py",
         "runtime/reading.py",
+        "runtime/blocking.py",
         "backends/redis/connection/threads.py",
         "backends/redis/_sync/inbox.py",
         "backends/redis/_sync/heartbeats.py",
@@ -145,7 +146,7 @@ def test_an_interrupted_close_leaves_no_thread_and_can_be_repeated(url):
                 locks.close()
             was_struck = interrupt.struck
             eventually(lambda: not inbox_threads())
-            assert backend._wire._idle == []
+            assert backend._wire._idle.take() is None
 
     assert points > 5
 

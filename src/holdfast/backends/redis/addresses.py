@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 from holdfast.backends.redis.routing import Endpoint, Remap
-from holdfast.core.locating import split
+from holdfast.core.locating import hosts_in, split
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -93,22 +93,7 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Addre
 
 def endpoints_of(hosts: str, *, port: int, where: str) -> tuple[Endpoint, ...]:
     """Return the hosts of a URL, each with its port."""
-    found = tuple(_endpoint(one, port, where) for one in hosts.split(",") if one)
-    if not found:
-        raise ConfigurationError(f"{where} names no host")
-    return found
-
-
-def _endpoint(text: str, port: int, where: str) -> Endpoint:
-    # [::1]:6379, ::1 in brackets or a name, with or without a port
-    host, bracket, rest = text.partition("]")
-    if bracket:
-        host, number = host.lstrip("["), rest.lstrip(":")
-    else:
-        host, _, number = text.partition(":")
-    if not host or not (number or "1").isdecimal() or int(number or 1) not in range(1, 65536):
-        raise ConfigurationError(f"{where}: {text!r} is not a host or host:port")
-    return Endpoint(host, int(number or port))
+    return tuple(Endpoint(*one) for one in hosts_in(hosts, port=port, where=where))
 
 
 def checked_options(options: Mapping[str, Any], *, topology: str) -> dict[str, Any]:

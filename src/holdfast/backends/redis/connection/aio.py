@@ -27,6 +27,7 @@ from holdfast.backends.redis.resp import MORE, NotRedis, Parser, Push, Refusal, 
 from holdfast.backends.redis.subscription.aio import Subscription
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.runtime import forking
+from holdfast.runtime.timing import OneTimer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,7 +82,7 @@ class Link(asyncio.Protocol):
         self._outbox: list[bytes] = []
         self._pending: deque[Pending] = deque()
         self._heard_at = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = OneTimer(self._look)
         self._transport: asyncio.Transport
         self._keep: object = None
 
@@ -113,8 +114,7 @@ class Link(asyncio.Protocol):
             self._loop.call_soon(self._flush)
         self._outbox.append(request)
         self._pending.append(Pending(reply, deadline))
-        if self._timer is None or deadline < self._timer.when():
-            self._set_timer(deadline)
+        self._timer.at(deadline)
 
     def unsubscribe(self, channel: bytes) -> None:
         """Hear no more of a channel; the server confirms it by a push."""
@@ -175,8 +175,7 @@ class Link(asyncio.Protocol):
             return
         self.lost.set_result(None)
         self._transport.abort()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         for pending in self._pending:
             if not pending.reply.done():
                 pending.reply.set_exception(self._unanswered(error))
@@ -188,15 +187,7 @@ class Link(asyncio.Protocol):
         unknown.__cause__ = error
         return unknown
 
-    # One timer for all requests: a timer each would cost more than the request.
-
-    def _set_timer(self, moment: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_at(moment, self._look)
-
     def _look(self) -> None:
-        self._timer = None
         now = self._loop.time()
         late = [one for one in self._pending if one.deadline <= now]
         waited_for = [one for one in late if not one.reply.done()]
@@ -214,7 +205,7 @@ class Link(asyncio.Protocol):
                 return
             moments.append(silent_since + SILENCE)
         if moments:
-            self._set_timer(min(moments))
+            self._timer.at(min(moments))
 
     def close(self) -> None:
         """Let go of the connection."""

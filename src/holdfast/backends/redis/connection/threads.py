@@ -7,13 +7,7 @@ connection, whose next reply would belong to somebody who no longer listens.
 
 from __future__ import annotations
 
-import contextlib
-import select
-import socket
-import ssl
-import struct
 import weakref
-from _socket import socket as KernelSocket  # noqa: N812 - what `socket.socket` is, unless patched
 from typing import TYPE_CHECKING, Any
 
 from redis import Redis
@@ -29,153 +23,40 @@ from holdfast.backends.redis.credentials import guarded
 from holdfast.backends.redis.resp import MORE, NotRedis, Parser, Push, Refusal, Reply, packed
 from holdfast.backends.redis.subscription.threads import Subscription
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.runtime.blocking import BlockingSocket, IdleLinks
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Sequence
 
     from holdfast.runtime.clock import Clock
 
 __all__ = ["Link", "Wire", "client_of_sentinel", "kind_of_connection", "let_go_in_child"]
 
-JUST_NOW = 0.05
-"""A connection that was used so lately is not looked at before it is used again."""
 
-LOOK_FOR = 0.0001
-LOOKS = 100
-"""For so long, and so often at most, an answer is looked for before it is slept for."""
-
-SLEEPS = 100
-"""After an answer that took longer, so many are slept for without looking."""
-
-KEPT = 64
-"""As many connections are kept for the next calls."""
-
-
-class Link:
+class Link(BlockingSocket):
     """One connection, used by one thread at a time."""
 
-    __slots__ = ("_armed", "_clock", "_parser", "_sleeps", "_sock", "generation", "used_at")
+    __slots__ = ("_parser",)
 
     def __init__(self, sock: socket.socket, clock: Clock, generation: int) -> None:
-        self._sock = sock
-        # The kernel keeps the time of a plain socket: Python's own timeouts ask it twice
-        # before each call. TLS reads in its own way, and gets Python's; and so does gevent,
-        # whose sockets never wait in the kernel.
-        waits_in_kernel = issubclass(type(sock), KernelSocket)
-        is_plain = waits_in_kernel and not isinstance(sock, ssl.SSLSocket)
-        self._armed: float | None = 0.0 if is_plain else None
-        if self._armed is not None:
-            sock.settimeout(None)
-        self._clock = clock
+        super().__init__(sock, clock, generation)
         self._parser = Parser()
-        self._sleeps = 0
-        self.generation = generation
-        self.used_at = clock.now()
-
-    def is_sound(self, now: float) -> bool:
-        """Whether the server still listens, as far as can be seen without asking it."""
-        if now - self.used_at < JUST_NOW:
-            return True
-        poll = select.poll()
-        poll.register(self._sock, select.POLLIN)
-        return not poll.poll(0)  # nothing is due, so what came is the end
-
-    def send(self, data: bytes, *, deadline: float) -> None:
-        """Send all of it, or raise OSError."""
-        self._arm(deadline)
-        self._sock.sendall(data)
 
     def receive(self, *, deadline: float) -> Reply | Push:
         """Return the next reply, or raise OSError."""
         parser = self._parser
         while (reply := parser.next()) is MORE:
-            self._arm(deadline)
-            data = self._received()
-            if not data:
-                raise ConnectionError("the server closed the connection")
-            parser.feed(data)
+            parser.feed(self._receive(deadline))
         return reply
-
-    def _received(self) -> bytes:
-        """Return what comes next, looking for it a while before going to sleep for it.
-
-        A server nearby answers sooner than a sleeping thread is woken, so on an idle machine
-        this halves the time of a request. Where an answer takes longer, or others are after
-        the processor or the interpreter, it is of no use; so after each time that it was in
-        vain, many answers are slept for at once.
-        """
-        sock, now = self._sock, self._clock.now
-        if self._armed is None or self._sleeps:
-            self._sleeps -= self._sleeps > 0
-            return sock.recv(65536)
-        until = now() + LOOK_FOR
-        for _ in range(LOOKS):
-            try:
-                return sock.recv(65536, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                if now() > until:
-                    break
-        self._sleeps = SLEEPS
-        return sock.recv(65536)
 
     def take_in(self) -> None:
         """Take what has come, without waiting for more; raise OSError if it has ended."""
-        sock = self._sock
-        try:
-            if self._armed is None:
-                sock.settimeout(0.0)
-                data = sock.recv(65536)
-            else:
-                data = sock.recv(65536, socket.MSG_DONTWAIT)
-        except (BlockingIOError, ssl.SSLWantReadError):
-            return
-        if not data:
-            raise ConnectionError("the server closed the connection")
-        self._parser.feed(data)
+        self._parser.feed(self._here())
 
     def buffered(self) -> Reply | Push:
         """Return a reply that is already here, or MORE."""
         return self._parser.next()
-
-    def _arm(self, deadline: float) -> None:
-        left = deadline - self._clock.now()
-        if left <= 0:
-            raise TimeoutError("no answer in time")
-        armed = self._armed
-        if armed is None:
-            self._sock.settimeout(left)
-        elif not armed <= left <= armed * 1.1:
-            # A little early is near enough, and saves telling the kernel each time.
-            self._armed = armed = left * 0.95
-            whole = int(armed)
-            value = struct.pack("@ll", whole, max(1, int((armed - whole) * 1_000_000)))
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
-
-    def fileno(self) -> int:
-        """Return what can be polled."""
-        return self._sock.fileno()
-
-    def has_buffered(self) -> bool:
-        """Whether TLS has bytes that a poll would not see."""
-        pending = getattr(self._sock, "pending", None)
-        return pending is not None and pending() > 0
-
-    def shut(self) -> None:
-        """Let whoever reads it see the end; it is still the reader's to close."""
-        with contextlib.suppress(OSError):  # it has ended already
-            self._sock.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Let go of the socket."""
-        self._sock.close()
-
-    def __del__(self) -> None:
-        # An interrupt may strike between a link's being taken and its having an owner. Then
-        # nobody has it any more, and nobody else would close it.
-        sock = getattr(self, "_sock", None)
-        if sock is not None:
-            sock.close()
 
 
 def kind_of_connection(*, tls: bool, is_socket: bool) -> type:
@@ -205,8 +86,7 @@ class Wire:
         self._kind = kind
         self._options = guarded(options, where=where)
         self._clock = clock
-        self._idle: list[Link] = []
-        self._generation = 0
+        self._idle = IdleLinks[Link](clock)
         self._subscriptions: weakref.WeakValueDictionary[int, Subscription] = (
             weakref.WeakValueDictionary()
         )
@@ -236,7 +116,7 @@ class Wire:
             # A KeyboardInterrupt, say: the reply is still on its way to this connection.
             link.close()
             raise
-        self._put_back(link)
+        self._idle.put_back(link)
         return reply
 
     def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
@@ -253,7 +133,7 @@ class Wire:
         except BaseException:  # as above
             link.close()
             raise
-        self._put_back(link)
+        self._idle.put_back(link)
         return replies
 
     def _unanswered(self, error: BaseException) -> LockError:
@@ -264,28 +144,13 @@ class Wire:
         return unknown
 
     def _take(self, deadline: float) -> Link:
-        now = self._clock.now()
-        while True:
-            try:
-                link = self._idle.pop()
-            except IndexError:
-                return self._connect(deadline)
-            if link.is_sound(now):
-                return link
-            link.close()
-
-    def _put_back(self, link: Link) -> None:
-        link.used_at = self._clock.now()
-        if len(self._idle) < KEPT and link.generation == self._generation:
-            self._idle.append(link)
-        else:
-            link.close()
+        return self._idle.take() or self._connect(deadline)
 
     def _connect(self, deadline: float) -> Link:
         return self._dial({}, deadline)
 
     def _dial(self, endpoint: dict[str, Any], deadline: float) -> Link:
-        generation = self._generation
+        generation = self._idle.generation
         left = deadline - self._clock.now()
         if left <= 0:
             raise BackendUnavailable(f"{self.where}: there was no time left to connect")
@@ -359,7 +224,7 @@ class Wire:
 
     def _known(self, subscription: Subscription) -> Subscription:
         self._subscriptions[id(subscription)] = subscription
-        if subscription.generation != self._generation:
+        if subscription.generation != self._idle.generation:
             subscription.shut()  # its server was left before it was known here
         return subscription
 
@@ -392,15 +257,11 @@ class Wire:
 
     def close(self) -> None:
         """Close every connection: now, or when its call has ended."""
-        self._generation += 1
-        while self._idle:
-            self._idle.pop().close()
+        self._idle.close()
 
     def after_fork_in_child(self) -> None:
         """Let go of the parent's connections: closing them here ends nothing there."""
-        idle, self._idle = self._idle, []
-        for link in idle:
-            link.close()
+        self._idle.forget()
 
 
 def _in_python() -> dict[str, Any]:

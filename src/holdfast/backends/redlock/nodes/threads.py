@@ -135,7 +135,7 @@ class NodeWire(Wire):
     @property
     def generation(self) -> int:
         """Grows when all connections that were made before are closed."""
-        return self._generation
+        return self._idle.generation
 
 
 class Nodes:

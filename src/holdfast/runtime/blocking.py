@@ -1,0 +1,198 @@
+"""A socket that one thread at a time asks and waits on, and what is kept of them for later."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+import struct
+from _socket import socket as KernelSocket  # noqa: N812 - what `socket.socket` is, unless patched
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from holdfast.runtime.clock import Clock
+
+JUST_NOW = 0.05
+"""A connection that was used so lately is not looked at before it is used again."""
+
+LOOK_FOR = 0.0001
+LOOKS = 100
+"""For so long, and so often at most, an answer is looked for before it is slept for."""
+
+SLEEPS = 100
+"""After an answer that took longer, so many are slept for without looking."""
+
+KEPT = 64
+"""As many connections are kept for the next calls."""
+
+
+class BlockingSocket:
+    """A connected socket whose calls end at a deadline; used by one thread at a time."""
+
+    __slots__ = ("_armed", "_clock", "_sleeps", "_sock", "generation", "used_at")
+
+    def __init__(self, sock: socket.socket, clock: Clock, generation: int) -> None:
+        self._sock = sock
+        # The kernel keeps the time of a plain socket: Python's own timeouts ask it twice
+        # before each call. TLS reads in its own way, and gets Python's; and so does gevent,
+        # whose sockets never wait in the kernel.
+        waits_in_kernel = issubclass(type(sock), KernelSocket)
+        is_plain = waits_in_kernel and not isinstance(sock, ssl.SSLSocket)
+        self._armed: float | None = 0.0 if is_plain else None
+        if self._armed is not None:
+            sock.settimeout(None)
+        self._clock = clock
+        self._sleeps = 0
+        self.generation = generation
+        self.used_at = clock.now()
+
+    def is_sound(self, now: float) -> bool:
+        """Whether the server still listens, as far as can be seen without asking it."""
+        # Nothing is due, so what came is the end.
+        return now - self.used_at < JUST_NOW or not self._has_come()
+
+    def _has_come(self) -> bool:
+        """Whether there is something to read, be it the end."""
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def send(self, data: bytes, *, deadline: float) -> None:
+        """Send all of it, or raise OSError."""
+        self._arm(deadline)
+        try:
+            self._sock.sendall(data)
+        except BlockingIOError:  # how the kernel says that the time is up
+            raise TimeoutError("not sent in time") from None
+
+    def _receive(self, deadline: float) -> bytes:
+        """Return what comes next, or raise OSError."""
+        self._arm(deadline)
+        try:
+            data = self._received()
+        except BlockingIOError:  # as above
+            raise TimeoutError("no answer in time") from None
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        return data
+
+    def _received(self) -> bytes:
+        """Return what comes next, looking for it a while before going to sleep for it.
+
+        A server nearby answers sooner than a sleeping thread is woken, so on an idle machine
+        this halves the time of a request. Where an answer takes longer, or others are after
+        the processor or the interpreter, it is of no use; so after each time that it was in
+        vain, many answers are slept for at once.
+        """
+        sock, now = self._sock, self._clock.now
+        if self._armed is None or self._sleeps:
+            self._sleeps -= self._sleeps > 0
+            return sock.recv(65536)
+        until = now() + LOOK_FOR
+        for _ in range(LOOKS):
+            try:
+                return sock.recv(65536, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                if now() > until:
+                    break
+        self._sleeps = SLEEPS
+        return sock.recv(65536)
+
+    def _here(self) -> bytes:
+        """Return what has come, nothing if that is so; raise OSError if it has ended."""
+        sock = self._sock
+        try:
+            if self._armed is None:
+                sock.settimeout(0.0)
+                data = sock.recv(65536)
+            else:
+                data = sock.recv(65536, socket.MSG_DONTWAIT)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return b""
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        return data
+
+    def _arm(self, deadline: float) -> None:
+        left = deadline - self._clock.now()
+        if left <= 0:
+            raise TimeoutError("no answer in time")
+        armed = self._armed
+        if armed is None:
+            self._sock.settimeout(left)
+        elif not armed <= left <= armed * 1.1:
+            # A little early is near enough, and saves telling the kernel each time.
+            self._armed = armed = left * 0.95
+            whole = int(armed)
+            value = struct.pack("@ll", whole, max(1, int((armed - whole) * 1_000_000)))
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+
+    def fileno(self) -> int:
+        """Return what can be polled."""
+        return self._sock.fileno()
+
+    def has_buffered(self) -> bool:
+        """Whether TLS has bytes that a poll would not see."""
+        pending = getattr(self._sock, "pending", None)
+        return pending is not None and pending() > 0
+
+    def shut(self) -> None:
+        """Let whoever reads it see the end; it is still the reader's to close."""
+        with contextlib.suppress(OSError):  # it has ended already
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Let go of the socket."""
+        self._sock.close()
+
+    def __del__(self) -> None:
+        # An interrupt may strike between a link's being taken and its having an owner. Then
+        # nobody has it any more, and nobody else would close it.
+        sock = getattr(self, "_sock", None)
+        if sock is not None:
+            sock.close()
+
+
+L = TypeVar("L", bound=BlockingSocket)
+
+
+class IdleLinks(Generic[L]):
+    """Connections that nobody uses just now."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.generation = 0
+        """Of those that may be kept; a connection has the one of when it began to be made."""
+        self._clock = clock
+        self._idle: list[L] = []
+
+    def take(self) -> L | None:
+        """Return one that is the caller's alone until it is put back; None if there is none."""
+        now = self._clock.now()
+        while True:
+            try:
+                link = self._idle.pop()
+            except IndexError:
+                return None
+            if link.is_sound(now):
+                return link
+            link.close()
+
+    def put_back(self, link: L) -> None:
+        """Keep it for the next call, or close it where it is not wanted any more."""
+        link.used_at = self._clock.now()
+        if len(self._idle) < KEPT and link.generation == self.generation:
+            self._idle.append(link)
+        else:
+            link.close()
+
+    def close(self) -> None:
+        """Close every connection: now, or when its call has ended."""
+        self.generation += 1
+        self.forget()
+
+    def forget(self) -> None:
+        """Close those that nobody uses; in a forked child that ends nothing in its parent."""
+        while self._idle:
+            self._idle.pop().close()
