@@ -22,6 +22,10 @@ DIFFERENCES = {
     "testing": {
         "Running.cancel": "only a task can be cancelled from outside",
     },
+    "backends/etcd/connection": {
+        "Link": "one is driven by the loop, the other by the thread that asks; only what is "
+        "written for one flavour takes it in its hands",
+    },
     "backends/redis/connection": {
         "Link": "one is driven by the loop, the other by the thread that asks; only what is "
         "written for one flavour takes it in its hands",

@@ -1,0 +1,1 @@
+"""The verbs on etcd, and the way to its members: asyncio flavour."""

@@ -1,0 +1,171 @@
+"""The way to a cluster: one member after the other, as somebody we know where it asks for that.
+
+It stays with a member for as long as that answers. Whatever is lost on the way to it, the next
+request goes to the next one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from holdfast._async.single_flight import LAST_WORD, AsyncSingleFlight
+from holdfast.backends.etcd import refusals, requests
+from holdfast.backends.etcd.answers import answer
+from holdfast.backends.etcd.connection import tls
+from holdfast.backends.etcd.connection.aio import Channel
+from holdfast.backends.etcd.http2.calls import Refusal
+from holdfast.backends.etcd.protobuf import Unreadable
+from holdfast.errors import BackendMisbehaved, BackendUnavailable
+from holdfast.runtime import aio as runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.backends.etcd.addresses import Address
+    from holdfast.backends.etcd.requests import Request
+    from holdfast.backends.etcd.watching.aio import Watching
+    from holdfast.runtime.clock import Clock
+
+A = TypeVar("A")
+
+LOGINS = 2
+"""So often a token is asked for anew before a request is given up."""
+
+
+class AsyncMembers:
+    """The way to a cluster."""
+
+    def __init__(self, address: Address, *, clock: Clock) -> None:
+        self.where = address.where
+        self._address = address
+        self._clock = clock
+        self._state = runtime.StateLock()
+        context = tls.context(address.tls, where=self.where) if address.is_secure else None
+        self._channels = [
+            Channel(one, where=self.where, tls=context, clock=clock, lost=self._move_on)
+            for one in address.endpoints
+        ]
+        self._at = 0
+        self._token = b""
+        self._logging_in = AsyncSingleFlight[None](clock)
+
+    # -- asking ------------------------------------------------------------------------
+
+    async def ask(self, request: Request[A], *, deadline: float) -> A | Refusal:
+        """Return the answer, which may be a refusal.
+
+        Raises BackendUnavailable if nothing was done, OutcomeUnknown if no answer came.
+        """
+        data = await self._asked(request, deadline)
+        if isinstance(data, Refusal):
+            return data
+        try:
+            return answer(request.answer, data)  # type: ignore[type-var]  # all are tuples
+        except Unreadable as error:
+            raise BackendMisbehaved(f"{self.where} answers what cannot be read: {error}") from error
+
+    async def _asked(self, request: Request[A], deadline: float) -> bytes | Refusal:
+        for is_last in (*(False,) * LOGINS, True):
+            token = await self._logged_in(deadline)
+            data = await self._anywhere(request, token, deadline)
+            is_stale = isinstance(data, Refusal) and refusals.is_stale_token(data.text)
+            if is_last or not is_stale:
+                return data
+            self.distrust(token)
+        raise AssertionError("unreachable")
+
+    async def _anywhere(
+        self, request: Request[A], token: bytes, deadline: float
+    ) -> bytes | Refusal:
+        """Ask a member, and where nothing could be done there another, each once."""
+        for left in range(len(self._channels), 0, -1):
+            channel = self._channels[self._at]
+            try:
+                return await channel.ask(
+                    request.path,
+                    request.body,
+                    token=token,
+                    deadline=deadline,
+                    connect_by=self._share(deadline, left),
+                )
+            except BackendUnavailable:
+                if left == 1 or self._clock.now() >= deadline:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _share(self, deadline: float, members: int) -> float:
+        """Return until when one of so many may be connected to, so that there is time for all."""
+        now = self._clock.now()
+        return now + (deadline - now) / members
+
+    def hang_up(self) -> None:
+        """Ask another member from now on: this one does not answer."""
+        channel = self._channels[self._at]
+        self._move_on(channel)
+        channel.leave()
+
+    def _move_on(self, channel: Channel) -> None:
+        with self._state:
+            if self._channels[self._at] is channel:
+                self._at = (self._at + 1) % len(self._channels)
+
+    # -- who we are --------------------------------------------------------------------
+
+    def distrust(self, token: bytes) -> None:
+        """Ask for another token before the next request, if it is still this one."""
+        with self._state:
+            if self._token == token:
+                self._token = b""
+
+    async def _logged_in(self, deadline: float) -> bytes:
+        while self._address.user and not self._token:
+            flight = await self._logging_in.fly(
+                partial(self._log_in, deadline), deadline=deadline + LAST_WORD
+            )
+            if flight.is_known:
+                flight.result()
+            elif flight.is_cut_off or self._clock.now() >= deadline:
+                raise BackendUnavailable(f"{self.where}: there was no time left to log in")
+        return self._token
+
+    async def _log_in(self, deadline: float) -> None:
+        request = requests.log_in(self._address.user, self._address.password)
+        data = await self._anywhere(request, b"", deadline)
+        if isinstance(data, Refusal):
+            raise refusals.refused(data, where=self.where)
+        self._token = answer(request.answer, data).token.encode()
+
+    # -- watching ----------------------------------------------------------------------
+
+    async def watch(self, hear: Callable[[bytes], None], *, deadline: float) -> Watching:
+        """Return a stream for watches, at the member that is asked just now.
+
+        What comes on it is told as it is: `answers.Watched`, packed.
+        """
+        token = await self._logged_in(deadline)
+        for left in range(len(self._channels), 0, -1):
+            channel = self._channels[self._at]
+            try:
+                return await channel.watch(
+                    requests.WATCH, hear, token=token, connect_by=self._share(deadline, left)
+                )
+            except BackendUnavailable:
+                if left == 1 or self._clock.now() >= deadline:
+                    raise
+        raise AssertionError("unreachable")
+
+    # -- closing -----------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._logging_in.end()
+        for one in self._channels:
+            await one.close()
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the parent's connections without a word."""
+        self._state = runtime.StateLock()
+        self._logging_in.after_fork_in_child()
+        for one in self._channels:
+            one.after_fork_in_child()

@@ -1,0 +1,282 @@
+"""What etcd answers, read from its messages; pure.
+
+The numbers of the fields are those of etcd's `rpc.proto` and `kv.proto`, which never change.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from holdfast.backends.etcd.protobuf import (
+    Field,
+    Value,
+    raw,
+    signed,
+    text,
+    truth,
+    unpacked,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+A = TypeVar("A", bound="tuple[Any, ...]")
+
+
+class Header(NamedTuple):
+    """Who answered, and when: which member, at which revision and in which term."""
+
+    cluster: int = 0
+    member: int = 0
+    revision: int = 0
+    term: int = 0
+
+
+class KeyValue(NamedTuple):
+    """A key, and since when it is there."""
+
+    key: bytes = b""
+    created: int = 0
+    """The revision of the put that made it; another one if it was deleted in between."""
+    modified: int = 0
+    version: int = 0
+    value: bytes = b""
+    lease: int = 0
+
+
+class Ranged(NamedTuple):
+    """The answer to a range: keys, in the order that was asked for."""
+
+    header: Header = Header()
+    keys: tuple[KeyValue, ...] = ()
+    more: bool = False
+    """Whether there are some beyond the limit."""
+    total: int = 0
+    """How many there are, whatever the limit."""
+
+
+class Put(NamedTuple):
+    """The answer to a put."""
+
+    header: Header = Header()
+
+
+class Deleted(NamedTuple):
+    """The answer to a deletion: how many keys were there, and which, if that was asked for."""
+
+    header: Header = Header()
+    deleted: int = 0
+    keys: tuple[KeyValue, ...] = ()
+
+
+class Transacted(NamedTuple):
+    """The answer to a transaction: which branch was taken, and what it answered."""
+
+    header: Header = Header()
+    succeeded: bool = False
+    answers: tuple[Any, ...] = ()
+    """One for each operation of that branch: Ranged, Put, Deleted or Transacted."""
+
+
+class Granted(NamedTuple):
+    """The answer to a request for a lease; the server may give it a longer time than asked for."""
+
+    header: Header = Header()
+    lease: int = 0
+    ttl: int = 0
+
+
+class Revoked(NamedTuple):
+    """The answer to a revocation."""
+
+    header: Header = Header()
+
+
+class Kept(NamedTuple):
+    """The answer to a keep-alive; no time is left of a lease that is over."""
+
+    header: Header = Header()
+    lease: int = 0
+    ttl: int = 0
+
+
+class Left(NamedTuple):
+    """What is left of a lease, -1 if it is over; and its keys, if that was asked for."""
+
+    header: Header = Header()
+    lease: int = 0
+    ttl: int = 0
+    granted: int = 0
+    keys: tuple[bytes, ...] = ()
+
+
+class Change(NamedTuple):
+    """What happened to a key; of a deleted one its key and its last revision are known."""
+
+    is_deletion: bool = False
+    key: KeyValue = KeyValue()
+
+
+class Watched(NamedTuple):
+    """What a watch has to say: that it began, that it ended, or what happened."""
+
+    header: Header = Header()
+    watch: int = 0
+    is_created: bool = False
+    is_canceled: bool = False
+    compacted: int = 0
+    """Where the beginning was forgotten already: the oldest revision that is still known."""
+    reason: str = ""
+    """Why it was cancelled; empty also where `compacted` says it."""
+    changes: tuple[Change, ...] = ()
+
+
+class LoggedIn(NamedTuple):
+    """The answer to a user and a password."""
+
+    header: Header = Header()
+    token: str = ""
+
+
+class State(NamedTuple):
+    """What a member says of itself."""
+
+    header: Header = Header()
+    version: str = ""
+    size: int = 0
+    leader: int = 0
+    """Zero where it knows of none."""
+    errors: tuple[str, ...] = ()
+    is_learner: bool = False
+
+
+class Member(NamedTuple):
+    """A member of the cluster; without a name it has never been there."""
+
+    id: int = 0
+    name: str = ""
+    peers: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
+    is_learner: bool = False
+
+
+class Members(NamedTuple):
+    """Who belongs to the cluster."""
+
+    header: Header = Header()
+    members: tuple[Member, ...] = ()
+
+
+NOSPACE = 1
+CORRUPT = 2
+
+
+class Alarm(NamedTuple):
+    """Something that an operator has to see to, and at which member."""
+
+    member: int = 0
+    kind: int = 0
+
+
+class Alarms(NamedTuple):
+    """What is raised."""
+
+    header: Header = Header()
+    alarms: tuple[Alarm, ...] = ()
+
+
+def answer(kind: type[A], data: bytes) -> A:
+    """Return the message, or raise Unreadable."""
+    return unpacked(kind, _FIELDS[kind], data)
+
+
+def _one(kind: type[A]) -> Callable[[Value], A]:
+    return partial(_inner, kind)
+
+
+def _inner(kind: type[A], value: Value) -> A:
+    return answer(kind, raw(value))
+
+
+def _operation(value: Value) -> Any:  # noqa: ANN401 - one of four
+    """Return what one operation of a transaction has answered."""
+    found: list[Any] = []
+    unpacked(lambda **values: found.extend(values.values()), _OPERATIONS, raw(value))
+    return found[0] if found else None
+
+
+_HEADER = Field("header", _one(Header))
+_KEYS = partial(Field, "keys", _one(KeyValue), is_repeated=True)
+
+_OPERATIONS = {
+    1: Field("ranged", _one(Ranged)),
+    2: Field("put", _one(Put)),
+    3: Field("deleted", _one(Deleted)),
+    4: Field("transacted", _one(Transacted)),
+}
+
+_FIELDS: dict[type, dict[int, Field]] = {
+    Header: {
+        1: Field("cluster", whole),
+        2: Field("member", whole),
+        3: Field("revision", signed),
+        4: Field("term", whole),
+    },
+    KeyValue: {
+        1: Field("key", raw),
+        2: Field("created", signed),
+        3: Field("modified", signed),
+        4: Field("version", signed),
+        5: Field("value", raw),
+        6: Field("lease", signed),
+    },
+    Ranged: {1: _HEADER, 2: _KEYS(), 3: Field("more", truth), 4: Field("total", signed)},
+    Put: {1: _HEADER},
+    Deleted: {1: _HEADER, 2: Field("deleted", signed), 3: _KEYS()},
+    Transacted: {
+        1: _HEADER,
+        2: Field("succeeded", truth),
+        3: Field("answers", _operation, is_repeated=True),
+    },
+    Granted: {1: _HEADER, 2: Field("lease", signed), 3: Field("ttl", signed)},
+    Revoked: {1: _HEADER},
+    Kept: {1: _HEADER, 2: Field("lease", signed), 3: Field("ttl", signed)},
+    Left: {
+        1: _HEADER,
+        2: Field("lease", signed),
+        3: Field("ttl", signed),
+        4: Field("granted", signed),
+        5: Field("keys", raw, is_repeated=True),
+    },
+    Change: {1: Field("is_deletion", truth), 2: Field("key", _one(KeyValue))},
+    Watched: {
+        1: _HEADER,
+        2: Field("watch", signed),
+        3: Field("is_created", truth),
+        4: Field("is_canceled", truth),
+        5: Field("compacted", signed),
+        6: Field("reason", text),
+        11: Field("changes", _one(Change), is_repeated=True),
+    },
+    LoggedIn: {1: _HEADER, 2: Field("token", text)},
+    State: {
+        1: _HEADER,
+        2: Field("version", text),
+        3: Field("size", signed),
+        4: Field("leader", whole),
+        8: Field("errors", text, is_repeated=True),
+        10: Field("is_learner", truth),
+    },
+    Member: {
+        1: Field("id", whole),
+        2: Field("name", text),
+        3: Field("peers", text, is_repeated=True),
+        4: Field("clients", text, is_repeated=True),
+        5: Field("is_learner", truth),
+    },
+    Members: {1: _HEADER, 2: Field("members", _one(Member), is_repeated=True)},
+    Alarm: {1: Field("member", whole), 2: Field("kind", whole)},
+    Alarms: {1: _HEADER, 2: Field("alarms", _one(Alarm), is_repeated=True)},
+}

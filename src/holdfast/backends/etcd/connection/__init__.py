@@ -1,0 +1,1 @@
+"""The way to one member of the cluster: a hand-written pair."""

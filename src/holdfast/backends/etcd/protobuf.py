@@ -1,0 +1,157 @@
+"""Protocol Buffers, as much of them as etcd's messages need: packed and read by hand; pure.
+
+Fields that are zero or empty are left out, as proto3 has it. Groups, which nobody writes any more,
+are refused like any other nonsense.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    T = TypeVar("T")
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_MODULUS = 1 << 64
+
+Value = int | bytes
+"""What stands in a field: a number, or bytes, which may be a text or a message."""
+
+
+class Unreadable(ValueError):
+    """These bytes are no message."""
+
+
+# -- packing ---------------------------------------------------------------------------
+
+
+def varint(number: int) -> bytes:
+    """Return the number in groups of seven bits; a negative one as int64 has it."""
+    number %= _MODULUS
+    if number < 0x80:  # noqa: PLR2004 - one group
+        return bytes((number,))
+    groups = bytearray()
+    while number >= 0x80:  # noqa: PLR2004
+        groups.append(number & 0x7F | 0x80)
+        number >>= 7
+    groups.append(number)
+    return bytes(groups)
+
+
+def number_field(field: int, number: int) -> bytes:
+    """Return a field with a number, a bool or an enum; nothing for zero."""
+    return varint(field << 3 | _VARINT) + varint(number) if number else b""
+
+
+def bytes_field(field: int, data: bytes) -> bytes:
+    """Return a field with bytes or a text; nothing if there are none."""
+    return message_field(field, data) if data else b""
+
+
+def message_field(field: int, message: bytes) -> bytes:
+    """Return a field with a message, which may be empty and says something all the same."""
+    return varint(field << 3 | _BYTES) + varint(len(message)) + message
+
+
+# -- reading ---------------------------------------------------------------------------
+
+
+def fields(data: bytes) -> Iterator[tuple[int, Value]]:
+    """Yield the number and the value of each field, in the order in which they stand."""
+    at, end = 0, len(data)
+    while at < end:
+        key, at = _varint(data, at)
+        kind = key & 7
+        if kind == _VARINT:
+            value, at = _varint(data, at)
+            yield key >> 3, value
+            continue
+        if kind == _BYTES:
+            size, at = _varint(data, at)
+        elif kind in (_FIXED64, _FIXED32):
+            size = 8 if kind == _FIXED64 else 4
+        else:
+            raise Unreadable(f"a field of kind {kind}")
+        if at + size > end:
+            raise Unreadable("a field is longer than its message")
+        yield key >> 3, data[at : at + size]
+        at += size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    try:
+        while True:
+            group = data[at]
+            at += 1
+            number |= (group & 0x7F) << shift
+            if group < 0x80:  # noqa: PLR2004 - the last one
+                return number % _MODULUS, at
+            shift += 7
+            if shift > 63:  # noqa: PLR2004 - ten groups hold 64 bits
+                raise Unreadable("a number is longer than 64 bits")
+    except IndexError:
+        raise Unreadable("the message ends in the middle of a number") from None
+
+
+class Field:
+    """How one field of an answer is called, and what is made of its value."""
+
+    __slots__ = ("is_repeated", "name", "read")
+
+    def __init__(
+        self, name: str, read: Callable[[Value], object], *, is_repeated: bool = False
+    ) -> None:
+        self.name = name
+        self.read = read
+        self.is_repeated = is_repeated
+
+
+def unpacked(kind: Callable[..., T], known: Mapping[int, Field], data: bytes) -> T:
+    """Return what `kind` makes of the fields that are known; others are from a newer server."""
+    values: dict[str, object] = {}
+    for number, value in fields(data):
+        field = known.get(number)
+        if field is None:
+            continue
+        if field.is_repeated:
+            before = values.get(field.name, ())
+            values[field.name] = (*before, field.read(value))  # type: ignore[misc]
+        else:
+            values[field.name] = field.read(value)
+    return kind(**values)
+
+
+# -- what is made of a value -----------------------------------------------------------
+
+
+def whole(value: Value) -> int:
+    """Return an unsigned number."""
+    if not isinstance(value, int):
+        raise Unreadable("bytes where a number should be")
+    return value
+
+
+def signed(value: Value) -> int:
+    """Return an int64."""
+    number = whole(value)
+    return number - _MODULUS if number >> 63 else number
+
+
+def truth(value: Value) -> bool:
+    """Return a bool."""
+    return bool(whole(value))
+
+
+def raw(value: Value) -> bytes:
+    """Return bytes."""
+    if isinstance(value, int):
+        raise Unreadable("a number where bytes should be")
+    return value
+
+
+def text(value: Value) -> str:
+    """Return a text; what is not UTF-8 is shown as such."""
+    return raw(value).decode(errors="replace")

@@ -1,0 +1,40 @@
+"""What the tests of etcd share: wires of both flavours, and servers for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from backends.etcd.wires import OpenWire
+from servers.etcd import shared_server
+
+
+@pytest.fixture
+def scheme() -> str:
+    return "etcd"
+
+
+@pytest.fixture
+def server():
+    return shared_server()
+
+
+@pytest.fixture
+def wire_to(flavour) -> Iterator[Callable[..., OpenWire]]:
+    """Open the way to a URL; it is closed when the test ends."""
+    with ExitStack() as stack:
+
+        def wire_to(url: str, **options: Any) -> OpenWire:
+            one = OpenWire(flavour, url, **options)
+            stack.callback(one.close)
+            return one
+
+        yield wire_to
+
+
+@pytest.fixture
+def key(namespace) -> bytes:
+    """A key of this test alone."""
+    return namespace.encode()

@@ -1,0 +1,120 @@
+"""A program that forks again and again while it asks etcd; run by `test_forking_wire.py`.
+
+Each child asks by the wire that it inherited, and so does its parent. It prints how much time of
+the processor the longest fork took, and fails if anybody does not get its own answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+
+from holdfast.backends.etcd import addresses, requests
+from holdfast.backends.etcd._async.members import AsyncMembers
+from holdfast.backends.etcd._sync.members import Members
+from holdfast.runtime import forking
+from holdfast.runtime.clock import Clock
+
+PATIENCE = 30.0
+FORKS = 100
+
+clock = Clock()
+
+
+def main(url: str, flavour: str, is_busy: bool) -> None:  # noqa: FBT001 - a script's own
+    address = addresses.of_url(url, where=url, namespace="test", options={})
+    run = in_threads if flavour == "sync" else in_a_loop
+    print(run(address, is_busy))  # noqa: T201 - for who started it
+
+
+def forked(child) -> float:
+    """Fork, let the child do that, and return how long it took to fork; fail if the child does."""
+    began = time.process_time()
+    pid = os.fork()
+    took = time.process_time() - began
+    if pid == 0:
+        code = 1
+        try:
+            child()
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, "a child failed"
+    return took
+
+
+def in_threads(address: addresses.Address, is_busy: bool) -> float:  # noqa: FBT001
+    wire = Members(address, clock=clock)
+    forking.forget_in_child(wire)
+    stop = threading.Event()
+    wrong: list[object] = []
+
+    def ask(name: bytes) -> None:
+        [found] = wire.ask(requests.range_(name), deadline=clock.now() + PATIENCE).keys
+        if found.value != name:
+            wrong.append(found)
+
+    def keep_asking(name: bytes) -> None:
+        while not stop.is_set():
+            ask(name)
+
+    for name in (b"fork/a", b"fork/b", b"fork/c"):
+        wire.ask(requests.put(name, name), deadline=clock.now() + PATIENCE)
+    watching = wire.watch(lambda _: None, deadline=clock.now() + PATIENCE)
+    watching.say(requests.watch(1, b"fork/a", since=0, deletions=True))
+    threads = [threading.Thread(target=keep_asking, args=[name]) for name in (b"fork/a", b"fork/b")]
+    for one in threads if is_busy else ():
+        one.start()
+    longest = max(forked(lambda: ask(b"fork/c")) for _ in range(FORKS))
+    stop.set()
+    for one in threads if is_busy else ():
+        one.join()
+    ask(b"fork/c")
+    assert not wrong, wrong
+    assert watching.listen(until=clock.now() + 0.01)
+    watching.close()
+    wire.close()
+    return longest
+
+
+def in_a_loop(address: addresses.Address, is_busy: bool) -> float:  # noqa: FBT001
+    async def ask(wire: AsyncMembers, name: bytes) -> None:
+        [found] = (await wire.ask(requests.range_(name), deadline=clock.now() + PATIENCE)).keys
+        assert found.value == name, found
+
+    async def run() -> float:
+        wire = AsyncMembers(address, clock=clock)
+        forking.forget_in_child(wire)
+        for name in (b"fork/a", b"fork/b", b"fork/c"):
+            await wire.ask(requests.put(name, name), deadline=clock.now() + PATIENCE)
+        watching = await wire.watch(lambda _: None, deadline=clock.now() + PATIENCE)
+        watching.say(requests.watch(1, b"fork/a", since=0, deletions=True))
+
+        def child() -> None:
+            # The parent's loop is running here, as far as the child can see.
+            asyncio._set_running_loop(None)
+            asyncio.run(ask(wire, b"fork/c"))
+
+        longest = 0.0
+        for _ in range(FORKS):
+            asking = [
+                asyncio.create_task(ask(wire, name)) for name in (b"fork/a", b"fork/b") if is_busy
+            ]
+            await asyncio.sleep(0)
+            longest = max(longest, forked(child))
+            await asyncio.gather(*asking)
+        await ask(wire, b"fork/c")
+        assert await watching.listen(until=clock.now() + 0.01)
+        await watching.close()
+        await wire.close()
+        return longest
+
+    return asyncio.run(run())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3] == "busy")

@@ -1,0 +1,93 @@
+"""A call that is cancelled: the server is told to leave it, and nobody else is disturbed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from servers.etcd import EtcdServer
+from servers.starting import free_ports
+
+from holdfast import BackendUnavailable
+from holdfast.backends.etcd import addresses, requests
+from holdfast.backends.etcd._async.members import AsyncMembers
+from holdfast.runtime.clock import Clock
+
+PATIENCE = 20.0
+
+clock = Clock()
+
+
+def _wire(url: str) -> AsyncMembers:
+    return AsyncMembers(addresses.of_url(url, where=url, namespace="test", options={}), clock=clock)
+
+
+def test_a_cancelled_call_leaves_the_others_alone():
+    async def run() -> None:
+        wire = _wire(server.url)
+        await wire.ask(requests.put(b"a", b"1"), deadline=clock.now() + PATIENCE)
+        server.pause()
+        asked = [
+            asyncio.create_task(wire.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE))
+            for _ in range(10)
+        ]
+        await asyncio.sleep(0.05)
+        for one in asked[::2]:
+            one.cancel()
+        await asyncio.wait(asked[::2])
+        server.resume()
+
+        found = await asyncio.gather(*asked[1::2])
+        again = await wire.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE)
+
+        assert all(one.cancelled() for one in asked[::2])
+        assert [one.keys for one in found] == [again.keys] * 5
+        [channel] = wire._channels
+        assert channel._link._talk.is_idle
+        await wire.close()
+
+    with EtcdServer() as server:
+        asyncio.run(run())
+
+
+def test_who_is_cancelled_while_connecting_does_not_end_it_for_the_others():
+    async def run() -> None:
+        server.pause()
+        wire = _wire(server.url)
+        asked = [
+            asyncio.create_task(wire.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE))
+            for _ in range(2)
+        ]
+        await asyncio.sleep(0.05)
+        asked[0].cancel()
+        await asyncio.wait(asked[:1])
+        server.resume()
+
+        assert (await asked[1]).total == 0
+        await wire.close()
+
+    with EtcdServer() as server:
+        asyncio.run(run())
+
+
+def test_who_is_still_connecting_when_it_is_closed_is_told():
+    async def run() -> None:
+        wire = _wire(f"etcd://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+        asking = asyncio.create_task(
+            wire.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE)
+        )
+        await asyncio.sleep(0.05)
+
+        await wire.close()
+
+        with pytest.raises(BackendUnavailable, match="closed"):
+            await asking
+
+    async def main() -> None:
+        nonlocal listener
+        listener = await asyncio.start_server(lambda *_: None, "127.0.0.1", *free_ports(1))
+        await run()
+        listener.close()
+
+    listener: asyncio.Server = None  # type: ignore[assignment]
+    asyncio.run(main())

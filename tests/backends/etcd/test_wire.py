@@ -1,0 +1,352 @@
+"""The way to a cluster: who answers, who does not, and what is then known of a request."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+from eventually import eventually
+from servers.certificates import certificates
+from servers.etcd import EtcdServer, shared_cluster, shared_tls_server
+from servers.proxy import Proxy
+from servers.starting import free_ports
+
+from holdfast import BackendUnavailable, ConfigurationError, OutcomeUnknown
+from holdfast.backends.etcd import requests
+
+SOON = 1.0
+"""Less than a request may take, and more than one takes that is answered."""
+
+
+@pytest.fixture
+def proxy(server):
+    with Proxy(server.port, scheme="etcd") as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def own_server():
+    """One that may be stopped."""
+    with EtcdServer() as server:
+        yield server
+
+
+def test_many_calls_at_once(wire_to, server, key):
+    """Each gets its own answer."""
+    wire = wire_to(server.url)
+    for number in range(40):
+        wire.ask(requests.put(key + b"/%d" % number, b"%d" % number))
+
+    asked = [wire.begin(requests.range_(key + b"/%d" % number)) for number in range(40)]
+
+    found = [one.result(20).keys[0].value for one in asked]
+    assert found == [b"%d" % number for number in range(40)]
+
+
+def test_large_questions_and_large_answers(wire_to, server, key):
+    """Larger than what may be under way before the other side has read it."""
+    wire = wire_to(server.url)
+    large = b"x" * 1_400_000
+
+    wire.ask(requests.put(key, large))
+    wire.ask(requests.put(key + b"/2", large))
+    found = wire.ask(requests.range_(key, requests.prefix_end(key)))
+
+    assert [one.value for one in found.keys] == [large, large]
+
+
+def test_a_thousand_calls_on_one_connection(wire_to, server, key):
+    """More than may be said before the server has to make room."""
+    wire = wire_to(server.url)
+
+    for _ in range(1000):
+        wire.ask(requests.put(key, b"x" * 200))
+
+    assert wire.ask(requests.range_(key)).keys[0].version == 1000
+
+
+def test_tls_on_both_sides(wire_to, key):
+    server = shared_tls_server()
+    wire = wire_to(server.url, **server.client_options)
+
+    asked = [wire.begin(requests.put(key + b"/%d" % number, b"")) for number in range(20)]
+    for one in asked:
+        one.result(20)
+
+    assert wire.ask(requests.range_(key, requests.prefix_end(key))).total == 20
+    watcher = wire.watch()
+    watcher.say(requests.watch(1, key + b"/1", since=0, deletions=True))
+    watcher.until(lambda heard: heard)
+    wire.ask(requests.delete(key + b"/1"))
+    watcher.until(lambda heard: any(one.changes for one in heard))
+    watcher.close()
+
+
+# -- no answer -----------------------------------------------------------------------------
+
+
+def test_a_server_that_stands_still(wire_to, own_server, key):
+    """At the deadline nothing is known of the request; afterwards all goes on."""
+    wire = wire_to(own_server.url)
+    wire.ask(requests.put(key, b"1"))
+
+    own_server.pause()
+    with pytest.raises(OutcomeUnknown):
+        wire.ask(requests.put(key, b"2"), within=SOON)
+    own_server.resume()
+
+    assert wire.ask(requests.range_(key)).keys[0].value in (b"1", b"2")
+
+
+def test_nobody_listens(wire_to, key):
+    """Nothing was sent, so nothing was done."""
+    [port] = free_ports(1)
+    wire = wire_to(f"etcd://127.0.0.1:{port}")
+
+    with pytest.raises(BackendUnavailable, match="nothing listens"):
+        wire.ask(requests.put(key, b""), within=SOON)
+
+
+def test_a_connection_that_breaks_before_the_answer(wire_to, proxy, server, key):
+    wire = wire_to(proxy.url)
+    wire.ask(requests.range_(key))
+    cut = proxy.cut_reply_to(key)
+
+    with pytest.raises(OutcomeUnknown):
+        wire.ask(requests.put(key, b"1"))
+
+    assert cut.is_set()
+    assert wire.ask(requests.range_(key)).keys[0].value == b"1"
+
+
+def test_a_connection_that_is_gone_before_the_question(wire_to, proxy, key):
+    """It is noticed, and another one is made; where none can be, nothing was sent."""
+    wire = wire_to(proxy.url)
+    wire.ask(requests.put(key, b"1"))
+
+    proxy.reset()
+    eventually(lambda: proxy.connections == 0)
+    assert wire.ask(requests.range_(key)).keys[0].value == b"1"
+
+    proxy.refuse()
+    eventually(lambda: proxy.connections == 0)
+    with pytest.raises(BackendUnavailable):
+        wire.ask(requests.put(key, b"2"), within=SOON)
+
+
+def test_a_way_that_is_cut_without_a_word(wire_to, proxy, key):
+    """The connection is given up: it would stay as it is for as long as the kernel repeats."""
+    wire = wire_to(proxy.url)
+    wire.ask(requests.put(key, b"1"))
+
+    proxy.cut()
+    with pytest.raises(OutcomeUnknown):
+        wire.ask(requests.put(key, b"2"), within=SOON)
+    proxy.mend()
+
+    assert wire.ask(requests.range_(key)).keys[0].value == b"1"
+
+
+def test_a_late_call_does_not_harm_the_others(flavour, wire_to, own_server, key):
+    """Only the one whose time is up fails, while the way is there."""
+    wire = wire_to(own_server.url)
+    wire.ask(requests.put(key, b"1"))
+    own_server.pause()
+    patient = wire.begin(requests.range_(key))
+    with pytest.raises((OutcomeUnknown, BackendUnavailable)):
+        wire.ask(requests.range_(key), within=0.05)
+    own_server.resume()
+
+    assert patient.result(20).keys[0].value == b"1"
+
+
+def test_a_server_that_is_started_anew(wire_to, own_server, key):
+    wire = wire_to(own_server.url)
+    wire.ask(requests.put(key, b"1"))
+
+    own_server.kill()
+    own_server.start()
+
+    assert wire.ask(requests.range_(key)).keys[0].value == b"1"
+
+
+def test_what_is_not_etcd(wire_to, talker, key):
+    for greeting in (b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n"):
+        wire = wire_to(talker(greeting=greeting).url)
+
+        with pytest.raises(ConfigurationError, match="not as etcd does"):
+            wire.ask(requests.range_(key), within=5.0)
+
+
+def test_a_port_that_says_nothing(wire_to, talker, key):
+    """It is not asked: the greeting comes first."""
+    wire = wire_to(talker().url)
+
+    with pytest.raises(BackendUnavailable, match="in time"):
+        wire.ask(requests.put(key, b""), within=0.3)
+
+
+# -- several members -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def cluster():
+    return shared_cluster().heal()
+
+
+def test_the_first_member_that_answers_is_asked(wire_to, cluster, key):
+    [port] = free_ports(1)
+    wire = wire_to(f"etcd://127.0.0.1:{port},{cluster.address}")
+
+    assert wire.ask(requests.put(key, b"1")).header.member == cluster.members[0].id
+    assert wire.ask(requests.range_(key)).header.member == cluster.members[0].id
+
+
+def test_a_member_that_dies(wire_to, cluster, key):
+    """Who asked it hears that nothing is known, or that nothing was done; the next is served."""
+    wire = wire_to(cluster.url)
+    first = wire.ask(requests.put(key, b"1")).header.member
+
+    cluster.members[0].kill()
+
+    eventually(
+        lambda: wire.ask(requests.range_(key, serializable=True)).header.member != first,
+        despite=(OutcomeUnknown, BackendUnavailable),
+    )
+
+
+def test_a_member_that_stands_still(wire_to, cluster, key):
+    """It has its time; then another one is asked."""
+    wire = wire_to(cluster.url)
+    first = wire.ask(requests.put(key, b"1")).header.member
+    [frozen] = [one for one in cluster.members if one.id == first]
+
+    frozen.pause()
+    with pytest.raises(OutcomeUnknown):
+        wire.ask(requests.put(key, b"2"), within=SOON)
+
+    def answered() -> int:
+        return wire.ask(requests.range_(key, serializable=True), within=5.0).header.member
+
+    assert answered() != first
+    frozen.resume()
+
+
+def test_a_member_that_stands_still_before_it_is_connected_to(wire_to, cluster, key):
+    """Its kernel accepts connections, and it greets nobody."""
+    cluster.members[0].pause()
+    wire = wire_to(cluster.url)
+
+    found = wire.ask(requests.range_(key, serializable=True), within=6.0)
+
+    cluster.members[0].resume()
+    assert found.header.member == cluster.members[1].id
+
+
+def test_a_member_that_is_hung_up_on(flavour, wire_to, cluster, key):
+    wire = wire_to(cluster.url)
+    first = wire.ask(requests.put(key, b"1")).header.member
+
+    flavour.call(wire.wire.hang_up)
+
+    assert wire.ask(requests.range_(key)).header.member != first
+
+
+def test_no_call_is_lost_while_a_member_is_stopped_as_it_should_be(wire_to, cluster, key):
+    """It says that it goes: what it has not begun is asked of another."""
+    wire = wire_to(cluster.url)
+    wire.ask(requests.put(key, b"1"))
+    stop = threading.Event()
+    errors: list[BaseException] = []
+
+    def keep_asking() -> None:
+        while not stop.is_set():
+            try:
+                wire.ask(requests.range_(key, serializable=True), within=10.0)
+            except OutcomeUnknown as error:
+                errors.append(error)
+
+    asking = [wire.flavour.start(keep_asking) for _ in range(4)]
+    cluster.members[0].process.send_signal(signal.SIGTERM)
+    cluster.members[0].process.wait(20)
+    wire.ask(requests.range_(key, serializable=True), within=10.0)
+    stop.set()
+
+    for one in asking:
+        one.result(20)
+    # One for each who was asked at the moment of its end, and no more.
+    assert len(errors) <= 4
+
+
+def test_a_stream_ends_with_its_member(wire_to, cluster, key):
+    wire = wire_to(cluster.url)
+    watcher = wire.watch()
+    watcher.say(requests.watch(1, key, since=0, deletions=True))
+    watcher.until(lambda heard: heard)
+
+    cluster.members[0].kill()
+
+    eventually(lambda: not watcher.listens(), what="it is told")
+    assert not watcher.say(requests.unwatch(1))
+    watcher.close()
+    again = wire.watch()
+    again.say(requests.watch(1, key, since=0, deletions=True))
+    again.until(lambda heard: heard)
+    again.close()
+
+
+# -- who we are ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    """A server that lets in nobody but a clerk, to keys that begin with `ours`."""
+    with EtcdServer() as server:
+        yield server.let_in("clerk", "sesame", prefix="ours/")
+
+
+@pytest.fixture
+def clerk(wire_to, guarded):
+    return wire_to(guarded.url.replace("://", "://clerk:sesame@"))
+
+
+def test_a_user_is_known_by_name_and_password(clerk):
+    clerk.ask(requests.put(b"ours/a", b"1"))
+
+    assert clerk.ask(requests.range_(b"ours/a")).keys[0].value == b"1"
+
+
+def test_a_token_that_is_not_known_any_more_is_asked_for_again(flavour, clerk, guarded):
+    """Those of a user end when its password is set, be it to the same."""
+    clerk.ask(requests.put(b"ours/a", b"1"))
+    token = clerk.wire._token
+
+    guarded.ask("auth/user/changepw", name="clerk", password="sesame")
+
+    asked = [clerk.begin(requests.range_(b"ours/a")) for _ in range(10)]
+    assert {one.result(20).keys[0].value for one in asked} == {b"1"}
+    assert clerk.wire._token != token
+
+
+def test_a_watch_by_somebody_who_may(clerk):
+    watcher = clerk.watch()
+    watcher.say(requests.watch(1, b"ours/a", since=0, deletions=True))
+
+    [created] = watcher.until(lambda heard: heard)
+
+    assert created.is_created
+    assert not created.is_canceled
+    watcher.close()
+
+
+def test_a_user_may_come_by_a_certificate_alone(wire_to):
+    """Its common name is who it is."""
+    with EtcdServer(tls=certificates()) as server:
+        server.let_in("server", "sesame", prefix="ours/")
+        wire = wire_to(server.url, **server.tls.client_options())
+
+        wire.ask(requests.put(b"ours/a", b"1"))
+
+        assert wire.ask(requests.range_(b"ours/a")).keys[0].value == b"1"
+        assert wire.ask(requests.range_(b"theirs")).code == "PERMISSION_DENIED"

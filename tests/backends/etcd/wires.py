@@ -1,0 +1,77 @@
+"""A wire of either flavour by blocking calls, so that a test is written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from both_flavours import Flavour
+
+from holdfast.backends.etcd import addresses
+from holdfast.backends.etcd._async.members import AsyncMembers
+from holdfast.backends.etcd._sync.members import Members
+from holdfast.backends.etcd.answers import Watched, answer
+from holdfast.core.locating import masked
+
+PATIENCE = 20.0
+"""Nobody who is answered waits so long."""
+
+
+class OpenWire:
+    """The way to a cluster."""
+
+    def __init__(self, flavour: Flavour, url: str, **options: Any) -> None:
+        self.flavour = flavour
+        place = addresses.of_url(url, where=masked(url), namespace="test", options=options)
+        kind = Members if flavour.name == "sync" else AsyncMembers
+        self.wire = flavour.call(kind, place, clock=flavour.clock)
+
+    def ask(self, request: Any, *, within: float = PATIENCE) -> Any:
+        """Return the answer."""
+        return self.flavour.call(self.wire.ask, request, deadline=self.flavour.clock.now() + within)
+
+    def begin(self, request: Any, *, within: float = PATIENCE) -> Future[Any]:
+        """Ask beside the test."""
+        return self.flavour.start(self.ask, request, within=within)
+
+    def watch(self) -> Watcher:
+        """Return a stream for watches."""
+        return Watcher(self)
+
+    def close(self) -> None:
+        self.flavour.call(self.wire.close)
+
+
+class Watcher:
+    """A stream for watches, and what was heard on it."""
+
+    def __init__(self, one: OpenWire) -> None:
+        self._flavour = one.flavour
+        self.heard: list[Watched] = []
+        deadline = one.flavour.clock.now() + PATIENCE
+        self.stream = one.flavour.call(one.wire.watch, self._hear, deadline=deadline)
+
+    def _hear(self, message: bytes) -> None:
+        self.heard.append(answer(Watched, message))
+
+    def say(self, message: bytes) -> bool:
+        """Ask for a watch or its end."""
+        return self._flavour.call(self.stream.say, message)
+
+    def until(self, has_come: Callable[[list[Watched]], object]) -> list[Watched]:
+        """Return what was heard, once it is what is waited for."""
+        deadline = self._flavour.clock.now() + PATIENCE
+        while not has_come(self.heard):
+            now = self._flavour.clock.now()
+            assert now < deadline, self.heard
+            assert self._flavour.call(self.stream.listen, until=now + 0.05), self.stream.end
+        return self.heard
+
+    def listens(self) -> bool:
+        """Whether the stream is still there."""
+        until = self._flavour.clock.now() + 0.05
+        return self._flavour.call(self.stream.listen, until=until)
+
+    def close(self) -> None:
+        self._flavour.call(self.stream.close)
