@@ -272,6 +272,13 @@ BY_SESSION = Life(
     lost_as="session_ended",
     outlives_a_crash="its session has ended: a full ttl, after an election if there is one",
 )
+BY_PROMPT_SESSION = replace(
+    BY_SESSION,
+    # The last heartbeat has proven it: as much is gone as of a lease that was renewed then.
+    renewed_after=BY_TTL.renewed_after,
+    at_risk_for=BY_TTL.at_risk_for,
+    outlives_a_crash="its session has ended, an election and a full ttl, and a full ttl after that",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,11 +297,15 @@ class Capabilities:
     keeps_records: bool = True
     """Whether the store knows of each name who holds it, lets an operator break one lease, and
     keeps what was released closed for its min_hold."""
+    proves_at_once: bool = False
+    """Whether a session is proven from when its last heartbeat was sent, or the one before."""
 
     @property
     def life(self) -> Life:
         """What `ends_by` means for a client."""
-        return BY_TTL if self.ends_by == "ttl" else BY_SESSION
+        if self.ends_by == "ttl":
+            return BY_TTL
+        return BY_PROMPT_SESSION if self.proves_at_once else BY_SESSION
 
     @property
     def has_tokens(self) -> bool:

@@ -53,15 +53,7 @@ class Recipe:
         stays_until = one.granted_at + claim.min_hold
         left = stays_until - self._clock.now()
         if claim.min_hold and left > 0:
-            # Others see that nobody holds it. Kept by this session alone: should it end
-            # before, so does the name's closure.
-            session.touching.pop(one.key, None)
-            was_there = self._wire.close_for(one, left, deadline=deadline)
-            if was_there:
-                session.closing[one.key] = stays_until
-            session.forget(claim.id)
-            session.kick()
-            return was_there
+            return self._close_for(one, left, deadline)
         was_there = self._delete(one, deadline)
         session.forget(claim.id)
         return was_there
@@ -71,9 +63,27 @@ class Recipe:
         one = self.session.carried.get(claim.id)
         if one is None:
             return
+        if claim.lock_delay and claim.id in self.session.held:
+            self._close_for(one, claim.lock_delay, deadline)  # its holder has failed
+            return
         if one.key is not None or one.is_unanswered:
             self._wire.delete(one, deadline=deadline)
         self.session.forget(claim.id)
+
+    def _close_for(self, one: CarriedClaim, seconds: float, deadline: float) -> bool:
+        """End the claim and keep its name closed for so long; true if it was there.
+
+        Others see that nobody holds it. It is this session that opens it again.
+        """
+        session, key = self.session, str(one.key)
+        until = self._clock.now() + seconds
+        session.touching.pop(key, None)
+        was_there = self._wire.close_for(one, seconds, deadline=deadline)
+        if was_there:
+            session.closing[key] = until
+        session.forget(one.claim.id)
+        session.kick()
+        return was_there
 
     def _stand_in_line(self, one: CarriedClaim, deadline: float) -> Grant | Held:
         session, claim = self.session, one.claim
