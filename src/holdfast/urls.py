@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 ROOMS = (
+    "etcd",
     "memory",
     "mysql",
     "postgresql",

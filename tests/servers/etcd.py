@@ -19,14 +19,21 @@ from eventually import eventually
 from servers.certificates import Certificates, certificates
 from servers.starting import Server, Three, free_ports
 
-ELECTION = 1.0
-"""So long the members of a cluster wait for their leader before they elect another."""
+ELECTION = 0.5
+"""So long the members of a cluster wait for their leader before they elect another: by default
+twice that, and then no lease is shorter than two seconds."""
 
 until = partial(eventually, despite=(OSError,))
 """Wait until the condition is true; a server that does not answer is not yet there."""
 
 AT_ONCE = ("--heartbeat-interval", "20", "--election-timeout", "200")
 """For one that has nobody to elect: it serves sooner, and grants leases of a second."""
+
+
+PATIENTLY = (
+    *("--heartbeat-interval", f"{ELECTION * 100:.0f}"),
+    *("--election-timeout", f"{ELECTION * 1000:.0f}"),
+)
 
 
 class EtcdServer(Server):
@@ -83,7 +90,7 @@ class EtcdServer(Server):
             # The disk is not on trial, nor how long a password takes to guess.
             *("--unsafe-no-fsync", "--bcrypt-cost", "4"),
             *("--logger", "zap", "--log-level", "error"),
-            *([] if self.cluster else AT_ONCE),
+            *(PATIENTLY if self.cluster else AT_ONCE),
             *self._security(),
             *self.options,
         ]
@@ -220,8 +227,7 @@ class Cluster(Three[EtcdServer]):
             for one in self.members:
                 if not one.is_running:
                     continue
-                state = one.state()
-                if state.get("leader") == state["header"]["member_id"]:
+                if int(one.state().get("leader", 0)) == one.id:
                     found[:] = [one]
             return bool(found)
 
@@ -262,3 +268,8 @@ def shared_tls_server() -> EtcdServer:
 def shared_cluster() -> Cluster:
     """Return a cluster that all tests of this run share; heal it before use."""
     return Cluster().start()
+
+
+def whole_cluster() -> Cluster:
+    """Return that cluster as it should be, whatever a test of faults has left of it."""
+    return shared_cluster().heal()

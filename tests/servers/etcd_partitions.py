@@ -92,6 +92,12 @@ class CuttableCluster(Cluster):
             else:
                 way.refuse()
 
+    def until_whole(self) -> None:
+        """Return once all serve, and are known by their numbers: one that is frozen tells none."""
+        super().until_whole()
+        for one in self.members:
+            assert one.id
+
     def heal(self) -> Self:
         """Mend all ways too."""
         for way in self._ways.values():

@@ -39,6 +39,8 @@ EARLY = (
     "tests/examples/",
     "tests/shell/test_virtual_time.py",
     "tests/backends/zookeeper/contract/test_ensemble.py",
+    "tests/backends/etcd/contract/",
+    "tests/backends/etcd/faults/",
     "tests/backends/zookeeper/faults/test_members.py",
     "tests/backends/mysql/test_contract.py",
     "tests/backends/sqlite/test_contract.py",

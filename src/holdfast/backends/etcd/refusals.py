@@ -22,6 +22,13 @@ from holdfast.errors import (
 if TYPE_CHECKING:
     from holdfast.backends.etcd.http2.calls import Broken, Refusal
 
+
+class OutOfSpace(BackendUnavailable):
+    """The server takes nothing new; it still deletes, and renews leases."""
+
+
+_FULL = "database space exceeded"
+
 # What somebody has to set right, by the server's words. {where} is the cluster.
 _CONFIGURATION = {
     "user name is empty": "{where} asks for a user and a password; give them in the URL "
@@ -39,7 +46,7 @@ _CONFIGURATION = {
 }
 # What passes by itself or by an operator's act, and nothing was done.
 _OUTAGE = {
-    "database space exceeded": "{where} is out of space and takes no new claims (NOSPACE); held "
+    _FULL: "{where} is out of space and takes no new claims (NOSPACE); held "
     "leases are still renewed. Compact and defragment it, raise --quota-backend-bytes, then "
     "disarm the alarm (etcdctl alarm disarm)",
     "too many requests": "{where} has too many requests to do; try again",
@@ -73,7 +80,8 @@ def refused(refusal: Refusal, *, where: str, root: bytes = b"") -> LockError:
             return ConfigurationError(sentence.format(**said))
     for needle, sentence in _OUTAGE.items():
         if needle in text:
-            return BackendUnavailable(sentence.format(**said))
+            kind = OutOfSpace if needle == _FULL else BackendUnavailable
+            return kind(sentence.format(**said))
     if code == "UNIMPLEMENTED":
         return ConfigurationError(
             f"{where} does not know this request ({text}); etcd 3.4 or newer is needed"

@@ -58,12 +58,24 @@ class AsyncMembers:
         Raises BackendUnavailable if nothing was done, OutcomeUnknown if no answer came.
         """
         data = await self._asked(request, deadline)
-        if isinstance(data, Refusal):
-            return data
+        return data if isinstance(data, Refusal) else self._read(request, data)
+
+    def _read(self, request: Request[A], data: bytes) -> A:
         try:
             return answer(request.answer, data)  # type: ignore[type-var]  # all are tuples
         except Unreadable as error:
             raise BackendMisbehaved(f"{self.where} answers what cannot be read: {error}") from error
+
+    async def ask_member(self, number: int, request: Request[A], *, deadline: float) -> A | Refusal:
+        """Return the answer of one certain member, in the order of the address."""
+        data = await self._channels[number].ask(
+            request.path,
+            request.body,
+            token=await self._logged_in(deadline),
+            deadline=deadline,
+            connect_by=self._share(deadline, len(self._channels)),
+        )
+        return data if isinstance(data, Refusal) else self._read(request, data)
 
     async def _asked(self, request: Request[A], deadline: float) -> bytes | Refusal:
         for is_last in (*(False,) * LOGINS, True):
@@ -105,6 +117,10 @@ class AsyncMembers:
         self._move_on(channel)
         channel.leave()
 
+    def pass_by(self) -> None:
+        """Ask another member from now on; what this one was asked it may still answer."""
+        self._move_on(self._channels[self._at])
+
     def _move_on(self, channel: Channel) -> None:
         with self._state:
             if self._channels[self._at] is channel:
@@ -112,10 +128,10 @@ class AsyncMembers:
 
     # -- who we are --------------------------------------------------------------------
 
-    def distrust(self, token: bytes) -> None:
+    def distrust(self, token: bytes | None = None) -> None:
         """Ask for another token before the next request, if it is still this one."""
         with self._state:
-            if self._token == token:
+            if token in (None, self._token):
                 self._token = b""
 
     async def _logged_in(self, deadline: float) -> bytes:

@@ -42,6 +42,10 @@ class Watching(ReadByLoop):
             self._link.add(self._stream, message)
         return not self._stream.is_over
 
+    def answer(self, message: bytes) -> None:
+        """Say something from within what hears."""
+        self.say(message)
+
     async def close(self) -> None:
         """Hear no more."""
         self._link.give_up(self._stream)

@@ -54,6 +54,10 @@ class Watching(ReadByTurns["Link"]):
         """Ask for a watch, or for the end of one; false if the stream is broken."""
         return self._say(lambda: self._link.talk.add(self._stream, message))
 
+    def answer(self, message: bytes) -> None:
+        """Say something from within what hears: it goes out when all is heard."""
+        self._link.talk.add(self._stream, message)
+
     def _say(self, prepare: Callable[[], None]) -> bool:
         try:
             with self._using:  # somebody may be reading, and TLS bears one at a time

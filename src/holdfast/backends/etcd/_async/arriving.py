@@ -1,0 +1,197 @@
+"""How a claim comes into the line of its name, and holds: in one step where nobody is there.
+
+The claim is a key under the session's lease, and its hold one under none. Both are put by
+transactions that the session guards, so that what arrives late does nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from holdfast.backends.etcd import records, transactions
+from holdfast.backends.etcd._async.asking import AsyncAsking
+from holdfast.backends.etcd.answers import KeyValue
+from holdfast.backends.etcd.keys import place_of
+from holdfast.backends.etcd.standing import EtcdLine, Standing
+from holdfast.backends.etcd.transactions import Ours
+from holdfast.core.door import another_capacity
+from holdfast.errors import BackendUnavailable
+
+if TYPE_CHECKING:
+    from holdfast.backends.etcd.answers import Ranged, Transacted
+    from holdfast.backends.etcd.keys import NameKeys
+    from holdfast.backends.etcd.requests import Request
+    from holdfast.backends.sessions.claims import CarriedClaim
+    from holdfast.backends.sessions.line import Line
+    from holdfast.model import Claim
+
+A = TypeVar("A")
+
+
+class AsyncArriving(AsyncAsking):
+    """Brings claims into line, and lets them hold."""
+
+    async def arrive(self, one: CarriedClaim, *, deadline: float) -> Line:
+        """See the protocol."""
+        keys = self._keys.of(one.claim.name)
+        while True:
+            if one.key is None:
+                line = await self._acquire(one, keys, deadline)
+            elif one.claim.capacity == 1:
+                line = await self._admit_first(one, keys, deadline)
+            else:
+                line = await self._list(one, keys, deadline)
+            if line is not None:
+                return line
+
+    async def _acquire(self, one: CarriedClaim, keys: NameKeys, deadline: float) -> EtcdLine | None:
+        """Come into line, and hold if nobody is there; None if it has to be done again."""
+        claim, guard = one.claim, self._guard
+        ours = self._ours(claim, keys)
+        # Nobody is let in where there is a line, so who does not wait need not join it. Only
+        # where others may be inside together with us, that is found out by joining.
+        joins = claim.queues or claim.capacity > 1
+        request = transactions.acquire(guard, keys, claim, ours, joins=joins)
+        answer = await self._doubtfully(one, request, deadline)
+        if not answer.succeeded:
+            session, found = answer.answers
+            if self.met(session, guard):
+                return None
+            return await self._refuse_capacity(claim, keys, found, answer, deadline)
+        [inner] = answer.answers
+        if inner.succeeded:
+            one.stands_at(ours.claim.decode(), token=answer.header.revision)
+            return self._alone(one, keys, ours, revision=answer.header.revision)
+        found = inner.answers[-1]
+        for key in found.keys:
+            if key.key == ours.claim:
+                one.stands_at(ours.claim.decode(), token=key.created)
+        return await self._line_with(one, keys, found, answer, deadline)
+
+    async def _admit_first(
+        self, one: CarriedClaim, keys: NameKeys, deadline: float
+    ) -> EtcdLine | None:
+        """Hold if we are the first, in the step that looks; None if it has to be done again."""
+        guard, ours = self._guard, self._ours(one.claim, keys)
+        request = transactions.admit_first(guard, keys, one.claim, ours, token=one.token)
+        answer = await self._doubtfully(one, request, deadline)
+        if answer.succeeded:
+            return self._alone(one, keys, ours, revision=answer.header.revision)
+        session, found = answer.answers
+        if self.met(session, guard):
+            return None
+        return await self._line_with(one, keys, found, answer, deadline)
+
+    async def _list(self, one: CarriedClaim, keys: NameKeys, deadline: float) -> EtcdLine:
+        line = await self.read_line(
+            keys,
+            capacity=one.claim.capacity,
+            own=str(one.key).encode(),
+            deadline=deadline,
+        )
+        self._note_hold(one, line)
+        return line
+
+    async def admit(self, one: CarriedClaim, line: Line, *, deadline: float) -> bool:
+        """See the protocol: what holds has a hold, whatever the line says."""
+        assert isinstance(line, EtcdLine)  # noqa: S101 - it is what `arrive` returned
+        if line.has_hold:
+            return True
+        keys, guard = self._keys.of(one.claim.name), self._guard
+        request = transactions.admit(
+            guard, self._ours(one.claim, keys), token=one.token, touches=line.must_touch()
+        )
+        answer = await self._doubtfully(one, request, deadline)
+        if answer.succeeded:
+            self._held_at[one.claim.id] = answer.header.revision
+            return True
+        [session] = answer.answers
+        self.met(session, guard)
+        return False
+
+    # -- what was asked, and what came of it -------------------------------------------
+
+    async def _doubtfully(self, one: CarriedClaim, request: Request[A], deadline: float) -> A:
+        """Ask for what must not come true after the claim was withdrawn.
+
+        As long as there is no answer nobody knows what became of it, and whoever ends the
+        claim has to see to that.
+        """
+        claim_id = one.claim.id
+        was_doubtful = claim_id in self._doubtful
+        self._doubtful.add(claim_id)
+        if one.key is None:
+            one.is_unanswered = True
+        try:
+            answer, was_repeated = await self.ask_twice(request, deadline=deadline)
+        except BackendUnavailable:
+            self._settle(one, was_doubtful=was_doubtful)  # nothing was done
+            raise
+        self._settle(one, was_doubtful=was_doubtful or was_repeated)
+        return answer
+
+    def _settle(self, one: CarriedClaim, *, was_doubtful: bool) -> None:
+        if not was_doubtful:
+            self._doubtful.discard(one.claim.id)
+            one.is_unanswered = False
+
+    def _ours(self, claim: Claim, keys: NameKeys) -> Ours:
+        now, lease = time.time(), self._guard.lease
+        return Ours(
+            keys.claim(claim, lease),
+            keys.hold(claim, lease),
+            records.of_claim(claim, at=now),
+            records.of_hold(claim, ttl=self.ttl, at=now),
+        )
+
+    def _alone(self, one: CarriedClaim, keys: NameKeys, ours: Ours, *, revision: int) -> EtcdLine:
+        """Return the line as far as it matters to one that is inside."""
+        self._held_at[one.claim.id] = revision
+        name = ours.claim[len(keys.prefix) :].decode()
+        standing = Standing(name, place_of(name))
+        standing.claim = KeyValue(ours.claim, created=one.token)
+        standing.hold = KeyValue(ours.hold, modified=revision)
+        return EtcdLine([standing], one.claim.capacity, keys=keys, revision=revision, own=name)
+
+    async def _line_with(
+        self,
+        one: CarriedClaim,
+        keys: NameKeys,
+        found: Ranged,
+        answer: Transacted,
+        deadline: float,
+    ) -> EtcdLine | None:
+        line = await self.line_in(
+            keys,
+            found,
+            revision=answer.header.revision,
+            capacity=one.claim.capacity,
+            own=None if one.key is None else one.key.encode(),
+            deadline=deadline,
+        )
+        if line is not None:
+            self._note_hold(one, line)
+        return line
+
+    def _note_hold(self, one: CarriedClaim, line: EtcdLine) -> None:
+        if line.has_hold and line.number is not None:
+            standing = line.entries[line.number]
+            assert isinstance(standing, Standing)  # noqa: S101
+            if standing.hold is not None:
+                self._held_at[one.claim.id] = standing.hold.modified
+
+    async def _refuse_capacity(
+        self,
+        claim: Claim,
+        keys: NameKeys,
+        found: Ranged,
+        answer: Transacted,
+        deadline: float,
+    ) -> EtcdLine | None:
+        line = await self.line_in(
+            keys, found, revision=answer.header.revision, capacity=0, deadline=deadline
+        )
+        if line is not None and line.entries:
+            raise another_capacity(claim, in_use=line.capacity)
+        return None

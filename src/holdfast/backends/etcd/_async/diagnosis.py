@@ -1,0 +1,60 @@
+"""What this deployment of etcd can promise, asked of its members."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.backends.etcd import requests
+from holdfast.backends.etcd._async.members import AsyncMembers
+from holdfast.backends.etcd.findings import Facts, findings
+from holdfast.backends.etcd.http2.calls import Refusal
+from holdfast.errors import LockError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.backends.etcd.addresses import Address
+    from holdfast.backends.etcd.answers import State
+    from holdfast.model import Finding
+    from holdfast.runtime.clock import Clock
+
+
+async def diagnosed(
+    address: Address, *, asked: float, granted: float, seconds: float, clock: Clock
+) -> Sequence[Finding]:
+    """Return what was found."""
+    members = AsyncMembers(address, clock=clock)
+    try:
+        return await _asked(members, address, asked, granted, clock.now() + seconds)
+    finally:
+        await members.close()
+
+
+async def _asked(
+    members: AsyncMembers, address: Address, asked: float, granted: float, deadline: float
+) -> Sequence[Finding]:
+    states: list[State | None] = []
+    for one in range(len(address.endpoints)):
+        try:
+            state = await members.ask_member(one, requests.state(), deadline=deadline)
+        except LockError:
+            state = None
+        states.append(None if isinstance(state, Refusal) else state)
+    known = await members.ask(requests.members(), deadline=deadline)
+    alarms = await members.ask(requests.alarms(), deadline=deadline)
+    shortest = await members.ask(requests.grant(1), deadline=deadline)
+    if not isinstance(shortest, Refusal):
+        await members.ask(requests.revoke(shortest.lease), deadline=deadline)
+    return findings(
+        Facts(
+            where=address.where,
+            states=states,
+            members=None if isinstance(known, Refusal) else known.members,
+            alarms=None if isinstance(alarms, Refusal) else alarms.alarms,
+            shortest=None if isinstance(shortest, Refusal) else shortest.ttl,
+            asked=asked,
+            granted=granted,
+            user=address.user,
+            is_secure=address.is_secure,
+        )
+    )

@@ -1,0 +1,284 @@
+"""The wire of etcd: what a session asks for, said by keys; `sessions` has the reason.
+
+A session is a lease and a key under it. What proves it is a keep-alive and, after its answer, a
+linearizable read of that key by the same member in the same term: a leader that was deposed renews
+leases all the same (etcd-io/etcd#7029), but it cannot answer such a read.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from holdfast.backends.etcd import records, refusals, requests, transactions
+from holdfast.backends.etcd._async.arriving import AsyncArriving
+from holdfast.backends.etcd._async.diagnosis import diagnosed
+from holdfast.backends.etcd.keys import CLAIM, place_of, twin
+from holdfast.backends.etcd.standing import EtcdLine
+from holdfast.backends.etcd.transactions import Guard
+from holdfast.backends.sessions.answers import Beat, Opening, Own, Seen
+from holdfast.backends.sessions.refusals import ended
+from holdfast.errors import LockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from holdfast.backends.etcd.answers import KeyValue, Watched
+    from holdfast.backends.sessions.claims import CarriedClaim
+    from holdfast.backends.sessions.line import Line
+    from holdfast.backends.sessions.watches import Watch
+    from holdfast.model import Finding
+
+PAGE = 1000
+"""So many keys are asked for at once where there may be very many."""
+
+
+class AsyncEtcdWire(AsyncArriving):
+    """One session with a cluster; see the protocol for each method."""
+
+    @property
+    def is_connected(self) -> bool:
+        """See the protocol: another member is asked where one is lost, so only its end counts."""
+        return not self.is_over
+
+    @property
+    def greeting(self) -> None:
+        """See the protocol: a new connection says nothing of the session."""
+        return
+
+    # -- the session -------------------------------------------------------------------
+
+    async def open(self, *, deadline: float) -> Opening:
+        """See the protocol: a lease, and a key under it."""
+        sent_at = self._clock.now()
+        granted = await self.ask_once(requests.grant(math.ceil(self.ttl)), deadline=deadline)
+        self.ttl = float(granted.ttl)
+        key = self._keys.session(granted.lease)
+        self._guard = Guard(key, 0, granted.lease)
+        put = await self.ask(requests.put(key, b"", lease=granted.lease), deadline=deadline)
+        self._guard = Guard(key, put.header.revision, granted.lease)
+        self._created = put.header.revision
+        await self._watch_session(deadline)
+        return Opening(self.ttl, sent_at)
+
+    async def _watch_session(self, deadline: float) -> None:
+        """Hear at once when the session is ended: by its time, by an operator, or by mistake."""
+        await self._watcher.watch(
+            self._guard.key,
+            self._session_gone,
+            since=self._created + 1,
+            deletions=True,
+            deadline=deadline,
+        )
+
+    def _session_gone(self, told: Watched | None) -> None:
+        if told is not None:
+            self.end()
+
+    async def beat(self, *, confirm: bool, deadline: float) -> Beat:
+        """See the protocol; each proves itself."""
+        del confirm
+        while True:
+            sent_at = self._clock.now()
+            kept = await self.ask_once(requests.keep_alive(self._guard.lease), deadline=deadline)
+            if kept.ttl <= 0:
+                self.end()
+                raise ended(where=self.where)
+            read = await self.ask_once(requests.range_(self._guard.key), deadline=deadline)
+            if not read.keys or read.keys[0].created != self._created:
+                self.end()
+                raise ended(where=self.where)
+            # By somebody else, or after an election: it proves nothing of this keep-alive.
+            if kept.header[:2] == read.header[:2] and kept.header.term == read.header.term:
+                break
+        if not self._watcher.is_watched(self._session_gone):
+            with suppress(LockError):  # it is for speed; the next heartbeat tries again
+                await self._watch_session(deadline)
+        return Beat(sent_at, self._clock.now(), is_confirmed=True, proves_itself=True)
+
+    async def own(self, *, deadline: float) -> Sequence[Own]:
+        """See the protocol."""
+        left = await self.ask(
+            requests.time_to_live(self._guard.lease, with_keys=True), deadline=deadline
+        )
+        return [own for key in left.keys if (own := self._own(key)) is not None]
+
+    def _own(self, key: bytes) -> Own | None:
+        try:
+            place = place_of("/".join(key.decode().rsplit("/", 3)[1:]))
+        except ValueError:
+            return None  # the session's own
+        return Own(key.decode(), place.claim_id) if place.kind == CLAIM else None
+
+    def hang_up(self) -> None:
+        """See the protocol."""
+        self._members.hang_up()
+
+    async def close(self, *, goodbye: bool, deadline: float) -> None:
+        """See the protocol; what is held stays closed for as long as its holder may trust it."""
+        is_open, self.is_over = self._guard.lease and not self.is_over, True
+        if goodbye and is_open:
+            with suppress(LockError):  # then it ends by its time
+                await self.ask(requests.revoke(self._guard.lease), deadline=deadline)
+        await self._watcher.close()
+        await self._members.close()
+
+    def leak(self) -> None:
+        """See the protocol."""
+        self.is_over = True
+        self._watcher.leak()
+        self._members.after_fork_in_child()
+
+    # -- the line ----------------------------------------------------------------------
+
+    async def read(
+        self,
+        asked: Sequence[tuple[str, Watch | None]],
+        *,
+        line: Line | None = None,
+        deadline: float,
+    ) -> Sequence[Seen | None]:
+        """See the protocol: a line says all of what stands in it."""
+        if isinstance(line, EtcdLine):
+            standing = [line.at(key) for key, _ in asked]
+            seen = [None if one is None else one.seen() for one in standing]
+            since = line.revision + 1
+        else:
+            seen, since = await self._read_keys([key for key, _ in asked], deadline)
+        for (key, watch), found in zip(asked, seen, strict=True):
+            if watch is not None and found is not None:
+                await self._watcher.watch(key.encode(), watch, since=since, deadline=deadline)
+        return seen
+
+    async def _read_keys(
+        self, keys: Sequence[str], deadline: float
+    ) -> tuple[list[Seen | None], int]:
+        found: list[Seen | None] = []
+        since = 0
+        for at in range(0, len(keys), 100):
+            part = [requests.range_(key.encode()) for key in keys[at : at + 100]]
+            answer = await self.ask(requests.transaction([], part), deadline=deadline)
+            found += [_seen(one.keys[0]) if one.keys else None for one in answer.answers]
+            since = since or answer.header.revision + 1
+        return found, since
+
+    async def leave(
+        self, one: CarriedClaim, asked: Sequence[str], *, line: Line, deadline: float
+    ) -> Sequence[Seen | None]:
+        """See the protocol."""
+        await self.delete(one, deadline=deadline)
+        return await self.read([(key, None) for key in asked], line=line, deadline=deadline)
+
+    async def delete(self, one: CarriedClaim, *, deadline: float) -> bool:
+        """See the protocol."""
+        claim_id = one.claim.id
+        is_doubtful = claim_id in self._doubtful
+        if one.key is None and not is_doubtful:
+            return False
+        keys, guard = self._keys.of(one.claim.name), self._guard
+        claim, hold = keys.claim(one.claim, guard.lease), keys.hold(one.claim, guard.lease)
+        if is_doubtful:
+            was_there = await self._withdraw(claim, hold, deadline)
+        else:
+            held_at = self._held_at.get(claim_id, 0)
+            # Once: a repeat could not tell its own deed from somebody else's.
+            answer = await self.ask_once(
+                transactions.release(claim, hold, token=one.token, held_at=held_at),
+                deadline=deadline,
+            )
+            was_there = answer.succeeded
+        self._doubtful.discard(claim_id)
+        self._held_at.pop(claim_id, None)
+        return was_there
+
+    async def _withdraw(self, claim: bytes, hold: bytes, deadline: float) -> bool:
+        try:
+            asked = transactions.withdraw(self._guard, claim, hold)
+            answer = await self.ask(asked, deadline=deadline)
+        except refusals.OutOfSpace:
+            # The session's key cannot be written, but deleting works. What is under way is
+            # refused too; should it come true when there is space again, the sweep finds it.
+            asked = requests.transaction([], [requests.delete(claim), requests.delete(hold)])
+            answer = await self.ask(asked, deadline=deadline)
+            return bool(answer.answers[0].deleted)
+        if answer.succeeded:
+            with self._state:
+                if answer.header.revision > self._guard.generation:
+                    self._guard = self._guard._replace(generation=answer.header.revision)
+        return bool(answer.answers[0].deleted)
+
+    async def close_for(self, one: CarriedClaim, seconds: float, *, deadline: float) -> bool:
+        """See the protocol: the hold outlives the session, and says for how long."""
+        keys, guard = self._keys.of(one.claim.name), self._guard
+        claim, hold = keys.claim(one.claim, guard.lease), keys.hold(one.claim, guard.lease)
+        record = records.of_closing(one.claim, seconds=seconds, at=time.time())
+        answer = await self.ask_once(
+            transactions.close_for(claim, hold, record, token=one.token), deadline=deadline
+        )
+        self._held_at.pop(one.claim.id, None)
+        return answer.succeeded
+
+    def touch(self, key: str, one: CarriedClaim, heard: Callable[[bool], None]) -> None:
+        """See the protocol: its hold was put together with that."""
+        del key, one
+        heard(True)
+
+    async def remove(self, keys: Sequence[str], *, deadline: float) -> Sequence[bool]:
+        """See the protocol; a hold with a lock_delay keeps its name closed for that long."""
+        return [await self._remove(key.encode(), deadline) for key in keys]
+
+    async def _remove(self, key: bytes, deadline: float) -> bool:
+        claim, hold = key, twin(key)
+        if place_of("/".join(key.decode().rsplit("/", 3)[1:])).kind != CLAIM:
+            claim, hold = hold, key
+        looked = await self.ask(
+            requests.transaction([], [requests.range_(claim), requests.range_(hold)]),
+            deadline=deadline,
+        )
+        found, held = (one.keys for one in looked.answers)
+        delay = records.lock_delay_in(held[0].value) if found and held else 0.0
+        if delay:
+            record = records.closed(held[0].value, seconds=delay)
+            asked = transactions.close_for(claim, hold, record, token=found[0].created)
+        else:
+            asked = requests.transaction([], [requests.delete(claim), requests.delete(hold)])
+        answer = await self.ask_once(asked, deadline=deadline)
+        return answer.succeeded and bool(found or held)
+
+    # -- for people --------------------------------------------------------------------
+
+    async def look(self, name: str, *, confirm: bool, deadline: float) -> Line:
+        """See the protocol: a quorum is asked in any case."""
+        del confirm
+        return await self.read_line(self._keys.of(name), deadline=deadline)
+
+    async def names(self, *, deadline: float) -> Sequence[str]:
+        """See the protocol: those that have a key."""
+        span, found = self._keys.all_names, dict[str, None]()
+        begin = span.begin
+        while True:
+            page = await self.ask(
+                requests.range_(begin, span.end, limit=PAGE, keys_only=True), deadline=deadline
+            )
+            for one in page.keys:
+                name = self._keys.name_in(one.key)
+                if name is not None:
+                    found[name] = None
+            if not page.more:
+                return list(found)
+            begin = page.keys[-1].key + b"\0"
+
+    async def diagnose(
+        self, *, asked: float, granted: float, seconds: float, deadline: float
+    ) -> Sequence[Finding]:
+        """See the protocol."""
+        del deadline
+        return await diagnosed(
+            self.address, asked=asked, granted=granted, seconds=seconds, clock=self._clock
+        )
+
+
+def _seen(one: KeyValue) -> Seen:
+    return Seen(one.value, one.created, 0.0, unchanged_for=0.0, was_touched=False)

@@ -1,0 +1,54 @@
+# Generated from src/holdfast/backends/etcd/_async/backend.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""Locks in etcd: what it is able to, how it is found, and its wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.backends.etcd import addresses
+from holdfast.backends.etcd._sync.wire import EtcdWire
+from holdfast.backends.etcd.orphans import Orphans
+from holdfast.backends.sessions._sync.backend import SessionsBackend
+from holdfast.core.naming import checked_namespace
+from holdfast.model import Capabilities, TokenQuality
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.runtime.clock import Clock
+
+
+class EtcdBackend(SessionsBackend):
+    """Locks in an etcd cluster: one session for all claims of a client."""
+
+    capabilities = Capabilities(
+        fair=True,
+        shared=True,
+        push_wakeup=True,
+        explicit_owner=False,
+        lock_delay=True,
+        token_quality=TokenQuality.CONSENSUS,
+        ends_by="session",
+        sequencers=True,
+        proves_at_once=True,
+    )
+    min_ttl = 1.0
+    options = addresses.OPTIONS
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        location: str,
+        clock: Clock,
+        namespace: str = "holdfast",
+        **options: object,
+    ) -> None:
+        checked_namespace(namespace)
+        self._address = addresses.of_url(url, where=location, namespace=namespace, options=options)
+        self._orphans = Orphans()
+        self._set_up(location=self._address.where, clock=clock)
+
+    def _new_wire(self, ttl: float, changed: Callable[[], None]) -> EtcdWire:
+        return EtcdWire(self._address, self._orphans, ttl=ttl, clock=self._clock, changed=changed)

@@ -1,0 +1,62 @@
+# Generated from src/holdfast/backends/etcd/_async/diagnosis.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""What this deployment of etcd can promise, asked of its members."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.backends.etcd import requests
+from holdfast.backends.etcd._sync.members import Members
+from holdfast.backends.etcd.findings import Facts, findings
+from holdfast.backends.etcd.http2.calls import Refusal
+from holdfast.errors import LockError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.backends.etcd.addresses import Address
+    from holdfast.backends.etcd.answers import State
+    from holdfast.model import Finding
+    from holdfast.runtime.clock import Clock
+
+
+def diagnosed(
+    address: Address, *, asked: float, granted: float, seconds: float, clock: Clock
+) -> Sequence[Finding]:
+    """Return what was found."""
+    members = Members(address, clock=clock)
+    try:
+        return _asked(members, address, asked, granted, clock.now() + seconds)
+    finally:
+        members.close()
+
+
+def _asked(
+    members: Members, address: Address, asked: float, granted: float, deadline: float
+) -> Sequence[Finding]:
+    states: list[State | None] = []
+    for one in range(len(address.endpoints)):
+        try:
+            state = members.ask_member(one, requests.state(), deadline=deadline)
+        except LockError:
+            state = None
+        states.append(None if isinstance(state, Refusal) else state)
+    known = members.ask(requests.members(), deadline=deadline)
+    alarms = members.ask(requests.alarms(), deadline=deadline)
+    shortest = members.ask(requests.grant(1), deadline=deadline)
+    if not isinstance(shortest, Refusal):
+        members.ask(requests.revoke(shortest.lease), deadline=deadline)
+    return findings(
+        Facts(
+            where=address.where,
+            states=states,
+            members=None if isinstance(known, Refusal) else known.members,
+            alarms=None if isinstance(alarms, Refusal) else alarms.alarms,
+            shortest=None if isinstance(shortest, Refusal) else shortest.ttl,
+            asked=asked,
+            granted=granted,
+            user=address.user,
+            is_secure=address.is_secure,
+        )
+    )

@@ -1,0 +1,143 @@
+"""What is asked in one step: the verbs of the recipe as transactions; pure.
+
+Whatever brings a claim into line or lets it hold is guarded by its session: by the revision at
+which the session's key was last written. So what arrives after its session has ended, or after
+somebody has withdrawn something of it, changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.backends.etcd import requests
+from holdfast.backends.etcd.requests import Is, Of, compare
+
+if TYPE_CHECKING:
+    from holdfast.backends.etcd.answers import Ranged, Transacted
+    from holdfast.backends.etcd.keys import NameKeys, Span
+    from holdfast.backends.etcd.requests import Request
+    from holdfast.model import Claim
+
+
+class Guard(NamedTuple):
+    """The key of a session, and the revision at which it was last written, as far as we know."""
+
+    key: bytes
+    generation: int
+    lease: int
+
+    @property
+    def condition(self) -> bytes:
+        """That it is still so."""
+        return compare(self.key, Of.MODIFIED, Is.EQUAL, self.generation)
+
+
+class Ours(NamedTuple):
+    """One claim of a session: its two keys, and what is kept there."""
+
+    claim: bytes
+    hold: bytes
+    claim_record: bytes
+    hold_record: bytes
+
+
+def everything(keys: NameKeys) -> Request[Ranged]:
+    """Ask for all that stands at a name, in the order of its creation."""
+    return requests.range_(*keys.all, by_creation=True)
+
+
+def _none(span: Span) -> bytes:
+    return compare(span.begin, Of.CREATED, Is.EQUAL, 0, end=span.end)
+
+
+def _created(key: bytes, revision: int) -> bytes:
+    return compare(key, Of.CREATED, Is.EQUAL, revision)
+
+
+def acquire(
+    guard: Guard, keys: NameKeys, claim: Claim, ours: Ours, *, joins: bool
+) -> Request[Transacted]:
+    """Come into line, and hold at once where nobody is there; tell the line otherwise.
+
+    Whether it is there already is looked at: a repeat changes nothing. What does not join is
+    only told the line.
+    """
+    smaller, larger = keys.other_capacities(claim.capacity)
+    put = requests.put(ours.claim, ours.claim_record, lease=guard.lease)
+    join = [requests.transaction([_created(ours.claim, 0)], [put])] if joins else []
+    take = requests.transaction(
+        [_none(keys.all)],
+        [put, requests.put(ours.hold, ours.hold_record)],
+        [*join, everything(keys)],
+    )
+    return requests.transaction(
+        [guard.condition, _none(smaller), _none(larger)],
+        [take],
+        [requests.range_(guard.key), everything(keys)],
+    )
+
+
+def admit_first(
+    guard: Guard, keys: NameKeys, claim: Claim, ours: Ours, *, token: int
+) -> Request[Transacted]:
+    """Hold, if nobody holds and nobody stands in front of us; tell the line otherwise."""
+    claims, holds = keys.claims(claim.capacity), keys.holds(claim.capacity)
+    in_front = compare(claims.begin, Of.CREATED, Is.GREATER, token - 1, end=claims.end)
+    return requests.transaction(
+        [guard.condition, _created(ours.claim, token), in_front, _none(holds)],
+        [requests.put(ours.hold, ours.hold_record)],
+        [requests.range_(guard.key), everything(keys)],
+    )
+
+
+def admit(guard: Guard, ours: Ours, *, token: int, touches: bool) -> Request[Transacted]:
+    """Hold, by a line that was read before; `touches` tells who watches the claim."""
+    touch = requests.put(ours.claim, ours.claim_record, lease=guard.lease)
+    return requests.transaction(
+        [guard.condition, _created(ours.claim, token)],
+        [requests.put(ours.hold, ours.hold_record), *([touch] if touches else [])],
+        [requests.range_(guard.key)],
+    )
+
+
+def release(claim: bytes, hold: bytes, *, token: int, held_at: int) -> Request[Transacted]:
+    """End a claim and its hold, or what we put of the hold if the claim is gone already.
+
+    It only deletes: so it works where a server is out of space.
+    """
+    left = requests.transaction(
+        [compare(hold, Of.MODIFIED, Is.EQUAL, held_at)], [requests.delete(hold)]
+    )
+    return requests.transaction(
+        [_created(claim, token)],
+        [requests.delete(claim), requests.delete(hold)],
+        [left] if held_at else [],
+    )
+
+
+def withdraw(guard: Guard, claim: bytes, hold: bytes) -> Request[Transacted]:
+    """End a claim and its hold, and let none of its requests that are under way do anything."""
+    return requests.transaction(
+        [compare(guard.key, Of.CREATED, Is.GREATER, 0)],
+        [
+            requests.delete(claim),
+            requests.delete(hold),
+            requests.put(guard.key, b"", lease=guard.lease),
+        ],
+        [requests.delete(claim), requests.delete(hold)],
+    )
+
+
+def close_for(claim: bytes, hold: bytes, record: bytes, *, token: int) -> Request[Transacted]:
+    """End a claim, and let its hold keep the name closed."""
+    return requests.transaction(
+        [_created(claim, token)], [requests.delete(claim), requests.put(hold, record)]
+    )
+
+
+def clear(claim: bytes, hold: bytes, *, held_at: int) -> Request[Transacted]:
+    """Remove a hold whose time is up, if it is still that one and still without its claim."""
+    return requests.transaction(
+        [compare(hold, Of.MODIFIED, Is.EQUAL, held_at), _created(claim, 0)],
+        [requests.delete(hold)],
+    )

@@ -1,0 +1,40 @@
+"""How the contract is held on etcd: a registration says which servers, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from holdfast import AsyncBackend, Backend
+from holdfast.backends.etcd._async.backend import AsyncEtcdBackend
+from holdfast.backends.etcd._sync.backend import EtcdBackend
+from holdfast.runtime.clock import Clock
+
+
+class OnEtcd:
+    """Opens backends on servers that all tests share, each in a namespace of its own."""
+
+    servers: ClassVar[Callable[[], Any]]
+    capabilities = EtcdBackend.capabilities
+    ttl = 1.0  # Leases last whole seconds.
+    late = 0.6  # The server looks twice a second for those that are over.
+    slack = 2.5  # A name whose holder failed is free a ttl after somebody saw it so.
+
+    def set_up(self) -> None:
+        url, namespace = type(self).servers().url, os.urandom(8).hex()
+        self.arguments = {"url": url, "location": url, "namespace": namespace}
+
+
+class AsyncOnEtcd(OnEtcd):
+    """Stands before the contract of the asyncio flavour."""
+
+    def make_backend(self, clock: Clock) -> AsyncBackend:
+        return AsyncEtcdBackend(clock=clock, **self.arguments)
+
+
+class SyncOnEtcd(OnEtcd):
+    """Stands before the contract of the sync flavour."""
+
+    def make_backend(self, clock: Clock) -> Backend:
+        return EtcdBackend(clock=clock, **self.arguments)

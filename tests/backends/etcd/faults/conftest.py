@@ -1,0 +1,55 @@
+"""Real servers that are killed, frozen and cut from each other; clients on each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from servers.etcd import Cluster, EtcdServer, shared_cluster
+from servers.etcd_partitions import CuttableCluster
+from servers.proxy import Proxy
+
+
+@pytest.fixture(scope="module")
+def module_server() -> Iterator[EtcdServer]:
+    with EtcdServer() as one:
+        yield one
+
+
+@pytest.fixture
+def own_server(module_server, outliving) -> Iterator[EtcdServer]:
+    """A server that nobody else uses now: its figures are the test's own, and it may break."""
+    if not module_server.is_running:
+        module_server.start()
+    yield module_server
+    if module_server.is_running:
+        module_server.resume()
+
+
+@pytest.fixture
+def proxy(server, outliving) -> Iterator[Proxy]:
+    one = outliving.enter_context(Proxy(server.port, scheme="etcd"))
+    yield one
+    one.accept()
+    one.let_through()
+
+
+@pytest.fixture
+def cluster(outliving) -> Iterator[Cluster]:
+    """Three members, all well when the test begins, and again when its clients close."""
+    one = shared_cluster().heal()
+    yield one
+    one.heal()
+
+
+@pytest.fixture(scope="module")
+def module_members() -> Iterator[CuttableCluster]:
+    with CuttableCluster() as one:
+        yield one
+
+
+@pytest.fixture
+def cuttable(module_members, outliving) -> Iterator[CuttableCluster]:
+    """Members that can be cut from each other; whole at both ends of a test."""
+    yield module_members.heal()
+    module_members.heal()

@@ -1,0 +1,130 @@
+"""A session that ends under those who hold and wait, and requests that come too late."""
+
+from __future__ import annotations
+
+import pytest
+from eventually import eventually
+from fault_scene import Scene
+
+from holdfast import AcquireTimeout, BackendUnavailable, LeaseLost, OutcomeUnknown
+
+TTL = 2.0
+LONG = 30.0
+
+
+@pytest.fixture
+def scene(flavour) -> Scene:
+    return Scene(flavour)
+
+
+def _leases(server) -> list[str]:
+    return [one["ID"] for one in server.ask("lease/leases").get("leases", [])]
+
+
+def test_a_session_that_is_ended_under_a_holder(scene, own_server):
+    """It is told at once, and whoever waits gets it when the holder's trust is surely over."""
+    before = set(_leases(own_server))
+    scene.hold(own_server.url, ttl=TTL)
+    [lease] = set(_leases(own_server)) - before
+    scene.wait_behind(own_server.url, ttl=LONG)
+
+    own_server.ask("lease/revoke", ID=lease)
+
+    lost_at = scene.diary.time_of("Lost")
+    successor, granted_at = scene.waiter.result(20)
+    assert scene.lease.lost.reason == "session_ended"
+    assert lost_at < granted_at
+    assert successor.token > scene.lease.token
+    with pytest.raises(LeaseLost):
+        scene.lease.release()
+
+
+def test_a_session_that_is_ended_under_one_who_waits(scene, own_server):
+    """It joins again by another one, and is served when its turn comes."""
+    scene.hold(own_server.url, ttl=LONG)
+    holder = set(_leases(own_server))
+    scene.wait_behind(own_server.url, ttl=LONG)
+
+    for lease in set(_leases(own_server)) - holder:
+        own_server.ask("lease/revoke", ID=lease)
+    eventually(lambda: scene.waiting() == 1 and set(_leases(own_server)) - holder)
+
+    assert scene.is_passed_on()
+
+
+def test_a_server_that_is_restarted_costs_no_lease(scene, own_server):
+    scene.hold(own_server.url, ttl=LONG)
+    scene.wait_behind(own_server.url, ttl=LONG)
+
+    own_server.kill()
+    own_server.start()
+
+    eventually(lambda: scene.waiting() == 1, despite=(Exception,))
+    assert scene.is_passed_on()
+
+
+def test_a_compaction_while_somebody_waits(scene, own_server):
+    """What is watched goes on; and a watch from a forgotten revision is made anew."""
+    scene.hold(own_server.url, ttl=LONG)
+    scene.wait_behind(own_server.url, ttl=LONG)
+    own_server.put("noise")
+    revision = own_server.state()["header"]["revision"]
+
+    own_server.ask("kv/compaction", revision=revision, physical=True)
+
+    assert scene.is_passed_on()
+
+
+def test_a_client_that_is_frozen_past_its_ttl_finds_that_it_has_lost(scene, own_server, puppet):
+    """Whoever comes next holds; the frozen one is told before any call of ours returns."""
+    holder = puppet(scene.flavour.name, own_server.url, ttl=TTL)
+    token = holder.ask("acquire", scene.name)
+    scene.start_waiting(own_server.url, ttl=LONG)
+
+    holder.freeze()
+    successor, _ = scene.waiter.result(30)
+    holder.thaw()
+
+    assert successor.token > token
+    with pytest.raises(LeaseLost):
+        holder.ask("check", scene.name)
+    successor.check()
+    successor.release()
+
+
+@pytest.mark.parametrize("which", [b"/c/", b"/h/"])
+def test_a_reply_that_is_lost_costs_no_place_and_leaves_nothing(scene, proxy, server, which):
+    """The acquire is repeated, and is the same one; its release leaves nothing behind."""
+    locks = scene.flavour.locks(proxy.url, ttl=LONG, request_timeout=20.0)
+    locks.lock("other").acquire().release()
+    met = proxy.cut_reply_to(which)
+
+    lease = locks.lock(scene.name).acquire(timeout=20)
+
+    assert met.is_set()
+    lease.check()
+    lease.release()
+    assert not server.keys(f"holdfast/n/{scene.name}/")
+
+
+@pytest.mark.parametrize("trial", range(3))
+def test_a_request_that_arrives_after_its_withdrawal_changes_nothing(scene, proxy, server, trial):
+    """It is kept on its way until the claim was withdrawn, and then let go."""
+    locks = scene.flavour.locks(proxy.url, ttl=LONG, request_timeout=5.0)
+    locks.lock("other").acquire().release()
+    scene.flavour.give_up_after(0.4)
+    # Twice: it is sent to another member before it is given up, and there is only this one.
+    held = proxy.hold_requests(scene.name.encode(), times=2)
+
+    with pytest.raises((OutcomeUnknown, AcquireTimeout, BackendUnavailable)):
+        locks.lock(scene.name).acquire(timeout=0.3)
+    assert held.is_set()
+    scene.flavour.give_up_after(5.0)
+    client = getattr(locks, "_inner", locks)._client
+    eventually(lambda: not client.followups._open, what="it is withdrawn")
+    proxy.let_through()
+
+    witness = scene.flavour.locks(server.url, ttl=LONG)
+    witness.lock("other").acquire().release()
+    assert not witness.inspect(scene.name).holders
+    assert not server.keys(f"holdfast/n/{scene.name}/")
