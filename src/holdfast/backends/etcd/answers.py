@@ -58,7 +58,7 @@ class Ranged(NamedTuple):
 
 
 class Put(NamedTuple):
-    """The answer to a put."""
+    """The answer to a put; inside a transaction it says nothing that the whole does not."""
 
     header: Header = Header()
 
@@ -212,7 +212,7 @@ _KEYS = partial(Field, "keys", _one(KeyValue), is_repeated=True)
 
 _OPERATIONS = {
     1: Field("ranged", _one(Ranged)),
-    2: Field("put", _one(Put)),
+    2: Field("put", lambda _: Put()),
     3: Field("deleted", _one(Deleted)),
     4: Field("transacted", _one(Transacted)),
 }

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 CLAIM, HOLD = "c", "h"
 
+KNOWN = 1000
+"""Of so many names the keys are remembered."""
+
 
 class Place(NamedTuple):
     """What a key of a name says."""
@@ -43,6 +46,7 @@ class Keys:
 
     def __init__(self, root: bytes) -> None:
         self._root = root
+        self._names: dict[str, NameKeys] = {}
 
     def session(self, lease: int) -> bytes:
         """Return where a session stands."""
@@ -50,7 +54,13 @@ class Keys:
 
     def of(self, name: str) -> NameKeys:
         """Return the keys of a name."""
-        return NameKeys(b"%bn/%b/" % (self._root, quote(name, safe="").encode()))
+        found = self._names.get(name)
+        if found is None:
+            found = NameKeys(b"%bn/%b/" % (self._root, quote(name, safe="").encode()))
+            if len(self._names) >= KNOWN:
+                self._names.clear()
+            self._names[name] = found
+        return found
 
     @property
     def all_names(self) -> Span:

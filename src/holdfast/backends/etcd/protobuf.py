@@ -27,11 +27,14 @@ class Unreadable(ValueError):
 # -- packing ---------------------------------------------------------------------------
 
 
+_ONE_GROUP = [bytes((number,)) for number in range(0x80)]
+
+
 def varint(number: int) -> bytes:
     """Return the number in groups of seven bits; a negative one as int64 has it."""
+    if 0 <= number < 0x80:  # noqa: PLR2004 - most are
+        return _ONE_GROUP[number]
     number %= _MODULUS
-    if number < 0x80:  # noqa: PLR2004 - one group
-        return bytes((number,))
     groups = bytearray()
     while number >= 0x80:  # noqa: PLR2004
         groups.append(number & 0x7F | 0x80)

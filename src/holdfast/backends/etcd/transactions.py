@@ -7,6 +7,7 @@ somebody has withdrawn something of it, changes nothing.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.backends.etcd import requests
@@ -41,11 +42,13 @@ class Ours(NamedTuple):
     hold_record: bytes
 
 
+@lru_cache(256)
 def everything(keys: NameKeys) -> Request[Ranged]:
     """Ask for all that stands at a name, in the order of its creation."""
     return requests.range_(*keys.all, by_creation=True)
 
 
+@lru_cache(1024)
 def _none(span: Span) -> bytes:
     return compare(span.begin, Of.CREATED, Is.EQUAL, 0, end=span.end)
 

@@ -134,7 +134,9 @@ class Link(asyncio.Protocol):
             return
         if self._talk.is_greeted and not self.greeted.done():
             self.greeted.set_result(None)
-        self._flush()
+        if self._talk.has_outgoing:
+            # Together with what those say who were just answered: they come first.
+            self._flush_soon()
         if self._talk.is_leaving:
             self._lost(self)
             if self._talk.is_idle:

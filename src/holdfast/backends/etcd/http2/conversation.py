@@ -48,6 +48,11 @@ class Conversation:
         """Whether no call is under way."""
         return not self._calls and not self._queue
 
+    @property
+    def has_outgoing(self) -> bool:
+        """Whether there is something to be sent."""
+        return bool(self._outgoing)
+
     def outgoing(self) -> bytes:
         """Return what is to be sent now; nothing if there is nothing."""
         said = self._outgoing
