@@ -53,3 +53,8 @@ def cuttable(module_members, outliving) -> Iterator[CuttableCluster]:
     """Members that can be cut from each other; whole at both ends of a test."""
     yield module_members.heal()
     module_members.heal()
+
+
+@pytest.fixture
+def members(cluster) -> Cluster:
+    return cluster

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import pytest
 from eventually import eventually
+from quorum_faults import QuorumFaults
 from servers.etcd import Cluster, EtcdServer
-
-from holdfast import BackendUnavailable, OutcomeUnknown
 
 ELECTION = 6.0
 """A new leader is elected and followed within this time, on a busy machine too."""
-
-SLACK = 1.0
-"""How much later than it must, a thing may be told on a busy machine."""
 
 LONG = 15.0
 """A third of this ttl is always left, and outlasts an election."""
 
 
-def test_a_leader_that_is_killed_costs_no_lease(scenes, cluster):
-    """The session outlives its leader: held as before, waited for as before."""
-    for one in scenes:
-        one.hold(cluster.url, ttl=LONG)
-        one.wait_behind(cluster.url, ttl=LONG)
-
-    cluster.leader().kill()
-    cluster.leader()
-
-    assert all(one.is_passed_on() for one in scenes)
+class TestQuorum(QuorumFaults):
+    long = LONG
+    short = 2.0
+    election = ELECTION
+    free_after = 2
 
 
 def test_a_leader_that_is_frozen_costs_no_lease_with_a_long_ttl(scenes, cluster):
@@ -57,67 +47,6 @@ def test_a_request_that_is_stuck_at_a_frozen_member_is_asked_elsewhere_in_time(s
 
     for one, client in zip(scenes, locks, strict=True):
         assert client.lock(one.name).acquire(timeout=30).is_trusted
-
-
-def test_a_quorum_lost_and_back_costs_no_lease_with_a_long_ttl(scenes, cluster):
-    """At risk while nobody leads; then renewed, and the line stands as it stood."""
-    for one in scenes:
-        one.hold(cluster.url, ttl=LONG)
-        one.wait_behind(cluster.url, ttl=LONG)
-
-    for one in cluster.followers():
-        one.kill()
-    for one in scenes:
-        one.diary.time_of("AtRisk")
-    cluster.heal()
-    for one in scenes:
-        one.diary.time_of("SafeAgain")
-
-    assert all(one.is_passed_on() for one in scenes)
-    assert not any(one.diary.count("Lost") for one in scenes)
-
-
-def test_a_quorum_lost_longer_than_the_ttl_ends_the_lease_and_lets_nobody_in(scenes, cluster):
-    """Told by its own clock; back again, the name is free after the session's time and a ttl."""
-    ttl = 2.0
-    others = []
-    for one in scenes:
-        one.hold(cluster.url, ttl=ttl)
-        others.append(one.flavour.locks(cluster.url, ttl=ttl).lock(one.name))
-        assert others[-1].try_acquire() is None
-        one.flavour.give_up_after(0.3)
-
-    for one in cluster.followers():
-        one.kill()
-    killed_at = scenes[0].flavour.clock.now()
-    for one, other in zip(scenes, others, strict=True):
-        assert one.lease.lost.wait(ttl + SLACK)
-        with pytest.raises((BackendUnavailable, OutcomeUnknown)):
-            other.acquire(timeout=0.3)
-    cluster.heal()
-
-    for one, other in zip(scenes, others, strict=True):
-        assert one.diary.time_of("Lost") < killed_at + ttl + SLACK
-        one.flavour.give_up_after(2.0)
-        assert other.acquire(timeout=2 * ttl + ELECTION).token > one.lease.token
-
-
-def test_a_lease_held_through_a_rolling_restart_is_never_lost(scenes, cluster):
-    """Every member is restarted in turn, the leader last; the ttl outlasts each election."""
-    for one in scenes:
-        one.hold(cluster.url, ttl=LONG)
-        one.wait_behind(cluster.url, ttl=LONG)
-
-    for member in [*cluster.followers(), cluster.leader()]:
-        member.kill()
-        member.start()
-        cluster.until_whole()
-        for one in scenes:
-            one.lease.check()
-    for one in scenes:
-        one.diary.until_renewed()
-
-    assert all(one.is_passed_on() for one in scenes)
 
 
 def test_a_holder_and_the_leader_killed_together_cost_an_election_and_two_ttls(

@@ -59,3 +59,8 @@ def cuttable(module_members, outliving) -> Iterator[CuttableEnsemble]:
     """Members that wait for each other as long as the file says; whole at both ends of a test."""
     yield module_members.heal()
     module_members.heal()
+
+
+@pytest.fixture
+def members(ensemble) -> Ensemble:
+    return ensemble

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from eventually import eventually
+from quorum_faults import SLACK, QuorumFaults
 from servers.zookeeper import SYNC_LIMIT, TICK, Ensemble, ZooKeeperServer
 
-from holdfast import BackendUnavailable, LeaseLost, OutcomeUnknown, StaleToken
+from holdfast import LeaseLost, StaleToken
 
 ELECTION = 4.0
 """A new leader is elected and followed within this time, on a busy machine too."""
@@ -14,23 +15,14 @@ ELECTION = 4.0
 SILENCE = SYNC_LIMIT * TICK
 """So long do members wait for one that says nothing."""
 
-SLACK = 1.0
-"""How much later than it must, a thing may be told on a busy machine."""
-
 LONG = 12.0
 """A third of this ttl is always left, and outlasts an election."""
 
 
-def test_a_leader_that_is_killed_costs_no_lease(scenes, ensemble):
-    """The session outlives its leader: held as before, waited for as before."""
-    for one in scenes:
-        one.hold(ensemble.url, ttl=LONG)
-        one.wait_behind(ensemble.url, ttl=LONG)
-
-    ensemble.leader().kill()
-    ensemble.leader()
-
-    assert all(one.is_passed_on() for one in scenes)
+class TestQuorum(QuorumFaults):
+    long = LONG
+    short = 1.5
+    election = ELECTION
 
 
 def test_a_leader_that_is_frozen_costs_no_lease_with_a_long_ttl(scenes, ensemble):
@@ -73,67 +65,6 @@ def test_a_leader_that_is_frozen_ends_a_short_lease_before_anybody_else_gets_in(
             guarded.write(one.name, one.lease.token)
         with pytest.raises(LeaseLost):
             one.lease.release()
-
-
-def test_a_quorum_lost_and_back_costs_no_lease_with_a_long_ttl(scenes, ensemble):
-    """At risk while nobody leads; then renewed, and the line stands as it stood."""
-    for one in scenes:
-        one.hold(ensemble.url, ttl=LONG)
-        one.wait_behind(ensemble.url, ttl=LONG)
-
-    for one in ensemble.followers():
-        one.kill()
-    for one in scenes:
-        one.diary.time_of("AtRisk")
-    ensemble.heal()
-    for one in scenes:
-        one.diary.time_of("SafeAgain")
-
-    assert all(one.is_passed_on() for one in scenes)
-    assert not any(one.diary.count("Lost") for one in scenes)
-
-
-def test_a_quorum_lost_longer_than_the_ttl_ends_the_lease_and_lets_nobody_in(scenes, ensemble):
-    """Told by its own clock; back again, the name is free after the session's time at most."""
-    ttl = 1.5
-    others = []
-    for one in scenes:
-        one.hold(ensemble.url, ttl=ttl)
-        others.append(one.flavour.locks(ensemble.url, ttl=ttl).lock(one.name))
-        assert others[-1].try_acquire() is None
-        one.flavour.give_up_after(0.3)
-
-    for one in ensemble.followers():
-        one.kill()
-    killed_at = scenes[0].flavour.clock.now()
-    for one, other in zip(scenes, others, strict=True):
-        assert one.lease.lost.wait(ttl + SLACK)
-        with pytest.raises((BackendUnavailable, OutcomeUnknown)):
-            other.acquire(timeout=0.3)
-    ensemble.heal()
-
-    for one, other in zip(scenes, others, strict=True):
-        assert one.diary.time_of("Lost") < killed_at + ttl + SLACK
-        one.flavour.give_up_after(2.0)
-        assert other.acquire(timeout=ttl + ELECTION).token > one.lease.token
-
-
-def test_a_lease_held_through_a_rolling_restart_is_never_lost(scenes, ensemble):
-    """Every member is restarted in turn, the leader last; the ttl outlasts each election."""
-    for one in scenes:
-        one.hold(ensemble.url, ttl=LONG)
-        one.wait_behind(ensemble.url, ttl=LONG)
-
-    for member in [*ensemble.followers(), ensemble.leader()]:
-        member.kill()
-        member.start()
-        ensemble.until_whole()
-        for one in scenes:
-            one.lease.check()
-    for one in scenes:
-        one.diary.until_renewed()
-
-    assert all(one.is_passed_on() for one in scenes)
 
 
 def test_a_holder_and_the_leader_killed_together_cost_a_ttl_and_an_election(

@@ -1,0 +1,101 @@
+"""Members of a store with sessions that are killed or restarted, and a quorum that is lost."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from holdfast import BackendUnavailable, OutcomeUnknown
+
+SLACK = 1.0
+"""How much later than it must, a thing may be told on a busy machine."""
+
+
+class QuorumFaults:
+    """What they do to those who hold and wait; `members` is a group of three."""
+
+    long: ClassVar[float]
+    """A third of this ttl is always left, and outlasts an election."""
+
+    short: ClassVar[float]
+    """A ttl that ends while there is no quorum."""
+
+    election: ClassVar[float]
+    """A new leader is elected and followed within this time, on a busy machine too."""
+
+    free_after: ClassVar[float] = 1
+    """So many ttls after a session's last sign of life its names are free, but for an election."""
+
+    def test_a_leader_that_is_killed_costs_no_lease(self, scenes, members):
+        """The session outlives its leader: held as before, waited for as before."""
+        for one in scenes:
+            one.hold(members.url, ttl=self.long)
+            one.wait_behind(members.url, ttl=self.long)
+
+        members.leader().kill()
+        members.leader()
+
+        assert all(one.is_passed_on() for one in scenes)
+
+    def test_a_quorum_lost_and_back_costs_no_lease_with_a_long_ttl(self, scenes, members):
+        """At risk while nobody leads; then renewed, and the line stands as it stood."""
+        for one in scenes:
+            one.hold(members.url, ttl=self.long)
+            one.wait_behind(members.url, ttl=self.long)
+
+        for one in members.followers():
+            one.kill()
+        for one in scenes:
+            one.diary.time_of("AtRisk")
+        members.heal()
+        for one in scenes:
+            one.diary.time_of("SafeAgain")
+
+        assert all(one.is_passed_on() for one in scenes)
+        assert not any(one.diary.count("Lost") for one in scenes)
+
+    def test_a_quorum_lost_longer_than_the_ttl_ends_the_lease_and_lets_nobody_in(
+        self, scenes, members
+    ):
+        """Told by its own clock; back again, the name is free after the session's time at most."""
+        ttl = self.short
+        others = []
+        for one in scenes:
+            one.hold(members.url, ttl=ttl)
+            others.append(one.flavour.locks(members.url, ttl=ttl).lock(one.name))
+            assert others[-1].try_acquire() is None
+            one.flavour.give_up_after(0.3)
+
+        for one in members.followers():
+            one.kill()
+        killed_at = scenes[0].flavour.clock.now()
+        for one, other in zip(scenes, others, strict=True):
+            assert one.lease.lost.wait(ttl + SLACK)
+            with pytest.raises((BackendUnavailable, OutcomeUnknown)):
+                other.acquire(timeout=0.3)
+        members.heal()
+
+        for one, other in zip(scenes, others, strict=True):
+            assert one.diary.time_of("Lost") < killed_at + ttl + SLACK
+            one.flavour.give_up_after(2.0)
+            assert (
+                other.acquire(timeout=self.free_after * ttl + self.election).token > one.lease.token
+            )
+
+    def test_a_lease_held_through_a_rolling_restart_is_never_lost(self, scenes, members):
+        """Every member is restarted in turn, the leader last; the ttl outlasts each election."""
+        for one in scenes:
+            one.hold(members.url, ttl=self.long)
+            one.wait_behind(members.url, ttl=self.long)
+
+        for member in [*members.followers(), members.leader()]:
+            member.kill()
+            member.start()
+            members.until_whole()
+            for one in scenes:
+                one.lease.check()
+        for one in scenes:
+            one.diary.until_renewed()
+
+        assert all(one.is_passed_on() for one in scenes)
