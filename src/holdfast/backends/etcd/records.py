@@ -21,10 +21,9 @@ def of_claim(claim: Claim, *, at: float) -> bytes:
     return b'%b, "at": %.3f}' % (records.of_claim(claim)[:-1], at)
 
 
-def of_hold(claim: Claim, *, ttl: float, at: float) -> bytes:
-    """Return what is kept of a hold: its owner may trust it for so long, unheard."""
-    record = of_claim(claim, at=at)
-    return b'%b, "ttl": %.3f, "lock_delay": %.6f}' % (record[:-1], ttl, claim.lock_delay)
+def of_hold(claim_record: bytes, *, ttl: float, lock_delay: float) -> bytes:
+    """Return what is kept of a claim's hold: its owner may trust it for so long, unheard."""
+    return b'%b, "ttl": %.3f, "lock_delay": %.6f}' % (claim_record[:-1], ttl, lock_delay)
 
 
 def of_closing(claim: Claim, *, seconds: float, at: float) -> bytes:

@@ -137,12 +137,12 @@ class AsyncArriving(AsyncAsking):
             one.is_unanswered = False
 
     def _ours(self, claim: Claim, keys: NameKeys) -> Ours:
-        now, lease = time.time(), self._guard.lease
+        lease, record = self._guard.lease, records.of_claim(claim, at=time.time())
         return Ours(
             keys.claim(claim, lease),
             keys.hold(claim, lease),
-            records.of_claim(claim, at=now),
-            records.of_hold(claim, ttl=self.ttl, at=now),
+            record,
+            records.of_hold(record, ttl=self.ttl, lock_delay=claim.lock_delay),
         )
 
     def _alone(self, one: CarriedClaim, keys: NameKeys, ours: Ours, *, revision: int) -> EtcdLine:

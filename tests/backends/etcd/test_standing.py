@@ -1,0 +1,134 @@
+"""Keys, records and the line that they make: decided without a server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.backends.etcd import records
+from holdfast.backends.etcd.answers import KeyValue
+from holdfast.backends.etcd.keys import Keys, place_of, twin
+from holdfast.backends.etcd.orphans import Orphans
+from holdfast.backends.etcd.standing import EtcdLine, in_line
+from holdfast.backends.sessions.refusals import Unreadable
+from holdfast.model import ALL, Claim, Owner
+
+KEYS = Keys(b"shop/holdfast/")
+LEASE = 0x123456789
+
+
+def claim(number: int, *, weight: int = 1, capacity: int = 1, **fields: Any) -> Claim:
+    owner = Owner(host="h", pid=number).to_text()
+    values = {"client": "c", "owner": owner, "ttl": 10.0, "weight": weight, "capacity": capacity}
+    return Claim(id=f"{number:032x}", name="door", **{**values, **fields})
+
+
+def stored(one: Claim, *, revision: int, hold: int = 0, is_there: bool = True) -> list[KeyValue]:
+    """Return the keys of a claim that came at a revision, and holds since another."""
+    names = KEYS.of(one.name)
+    record = records.of_claim(one, at=1.0)
+    held = records.of_hold(record, ttl=one.ttl, lock_delay=one.lock_delay)
+    found = [KeyValue(names.claim(one, LEASE), revision, revision, 1, record, LEASE)]
+    kept = found if is_there else []
+    return [*kept, *([KeyValue(names.hold(one, LEASE), hold, hold, 1, held)] if hold else [])]
+
+
+NAMES = st.text(min_size=1).filter(lambda text: not any(0xD800 <= ord(c) < 0xE000 for c in text))
+
+
+@given(NAMES, NAMES)
+def test_no_name_stands_among_the_keys_of_another(one, other):
+    first, second = KEYS.of(one), KEYS.of(other)
+
+    assert KEYS.name_in(first.claim(claim(1), LEASE)) == one
+    assert (first.prefix == second.prefix) == (one == other)
+    if one != other:
+        assert not first.all.begin <= second.claim(claim(1), LEASE) < first.all.end
+
+
+@given(st.integers(1, ALL), st.integers(1, ALL), st.integers(0, 2**63 - 1))
+def test_a_key_says_whose_it_is(capacity, weight, lease):
+    one = claim(7, capacity=capacity, weight=weight)
+    key = KEYS.of("door").claim(one, lease)
+
+    place = place_of(key.removeprefix(KEYS.of("door").prefix).decode())
+
+    assert place == (capacity, "c", one.id, lease, weight)
+    assert twin(key) == KEYS.of("door").hold(one, lease)
+    assert twin(twin(key)) == key
+
+
+@given(st.integers(1, ALL), st.integers(1, ALL))
+def test_claims_of_another_capacity_stand_on_either_side(ours, theirs):
+    key = KEYS.of("door").claim(claim(1, capacity=theirs), LEASE)
+
+    beside = [begin <= key < end for begin, end in KEYS.of("door").other_capacities(ours)]
+
+    assert beside == [theirs < ours, theirs > ours]
+
+
+def test_holders_come_first_and_then_those_who_wait_in_their_order():
+    keys = KEYS.of("door")
+    found = [
+        *stored(claim(1), revision=5),
+        *stored(claim(2), revision=6, hold=9),
+        *stored(claim(3), revision=7),
+    ]
+
+    line = in_line(sorted(found, key=lambda one: one.created), keys)
+
+    assert [one.token for one in line] == [6, 5, 7]
+    assert EtcdLine(line, 1, keys=keys, revision=9).inside == 1
+
+
+def test_a_hold_without_its_claim_keeps_the_name_closed_for_a_ttl_from_its_first_sight():
+    keys, orphans = KEYS.of("door"), Orphans()
+    left = stored(claim(1, lock_delay=2.0), revision=5, hold=6, is_there=False)
+    waiting = stored(claim(2), revision=7)
+
+    def seen(now: float):
+        line = in_line([*left, *waiting], keys)
+        return line, orphans.look(line, now=now)
+
+    line, overdue = seen(100.0)
+    told = EtcdLine(line, 1, keys=keys, revision=9, own=line[1].name)
+
+    assert overdue == []
+    assert not told.is_admitted
+    assert told.retry_in == pytest.approx(10.0 * 1.01 + 2.0)
+    assert json.loads(line[0].seen().data)["closed_for"] == pytest.approx(12.1)
+    assert seen(112.0)[1] == []
+    assert [one.name for one in seen(112.2)[1]] == [line[0].name]
+
+
+def test_a_hold_that_was_written_anew_begins_its_time_anew():
+    """An operator's break, say: it is another one that is seen."""
+    orphans, keys = Orphans(), KEYS.of("door")
+    [hold] = stored(claim(1), revision=5, hold=6, is_there=False)
+    orphans.look(in_line([hold], keys), now=0.0)
+    broken = hold._replace(modified=8, value=records.closed(hold.value, seconds=3.0))
+
+    [one] = in_line([broken], keys)
+
+    assert orphans.look([one], now=100.0) == []
+    assert one.left == 3.0
+
+
+@pytest.mark.parametrize(
+    ("tail", "value", "words"),
+    [
+        (b"notes", b"theirs", "another program"),
+        (b"00000001/x/1-1-1", b"theirs", "another program"),
+        (b"00000001/c/1-1-1", b"theirs", "another program"),
+        (b"00000001/c/1-1-1", b'{"format": 2, "capacity": 1}', "newer Holdfast"),
+    ],
+)
+def test_what_is_not_ours_is_refused_by_name(tail, value, words):
+    keys = KEYS.of("door")
+
+    with pytest.raises(Unreadable, match=words):
+        in_line([KeyValue(keys.prefix + tail, 1, 1, 1, value)], keys)
