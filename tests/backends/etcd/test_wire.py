@@ -268,13 +268,19 @@ def test_no_call_is_lost_while_a_member_is_stopped_as_it_should_be(wire_to, clus
                 errors.append(error)
 
     asking = [wire.flavour.start(keep_asking) for _ in range(4)]
-    cluster.members[0].process.send_signal(signal.SIGTERM)
-    cluster.members[0].process.wait(20)
-    wire.ask(requests.range_(key, serializable=True), within=10.0)
-    stop.set()
+    try:
+        cluster.members[0].process.send_signal(signal.SIGTERM)
+        eventually(lambda: not cluster.members[0].is_running, what="it has ended")
+        eventually(
+            lambda: wire.ask(requests.range_(key, serializable=True)),
+            what="another one answers",
+            despite=(OutcomeUnknown,),
+        )
+    finally:
+        stop.set()
 
     for one in asking:
-        one.result(20)
+        one.result(30)
     # One for each who was asked at the moment of its end, and no more.
     assert len(errors) <= 4
 
