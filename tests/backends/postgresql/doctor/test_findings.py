@@ -6,14 +6,18 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from servers.pgbouncer import PgBouncer
 from servers.postgresql import PostgresqlServer, shared_server
 
 from holdfast.backends.postgresql._async import diagnosis as aio
+from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
 from holdfast.backends.postgresql._sync import diagnosis as threads
+from holdfast.backends.postgresql._sync.wire import PostgresqlWire
 from holdfast.backends.postgresql.findings import OLD_TRANSACTIONS, Facts, Rights, findings
+from holdfast.backends.postgresql.subscription.proving import unproven
 
 
 def test_a_server_that_is_well(diagnosed, server, user, tables) -> None:
@@ -194,6 +198,19 @@ def test_a_pooler_in_transaction_mode(diagnosed, pooler) -> None:
     assert found["pooler"].level == "warning"
     assert "no statement can be prepared" in found["pooler"].message
     assert "connections" not in found
+
+
+def test_finding_out_about_a_pooler_may_take_all_the_time_there_is(
+    finding, pooler, monkeypatch
+) -> None:
+    def silent(wire: Any, *_: object, **__: object) -> None:
+        wire.ask = wire.ask_all = None  # the deadline is over: nothing is answered any more
+        raise unproven(where=wire.where)
+
+    for kind in (AsyncPostgresqlWire, PostgresqlWire):
+        monkeypatch.setattr(kind, "subscribe", silent)
+
+    assert finding("pooler", pooler.url()).level == "warning"
 
 
 def test_what_a_client_has_learned_of_its_pooler_is_not_tried_again(finding, pooler) -> None:

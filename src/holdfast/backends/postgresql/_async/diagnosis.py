@@ -38,6 +38,9 @@ async def diagnosed(
     greeting = wire.greeting
     if greeting is None:  # pragma: no cover - a wire that was answered has been greeted
         raise BackendUnavailable(f"{wire.where}: it was not greeted")
+    ahead = await _ahead(wire, deadline)
+    rights = await _rights(wire, tables, deadline)
+    # Last: silence is known as such only when the time is over, and then nothing can be asked.
     if push is None and greeting.is_pooled:
         push = await _push(wire, deadline)
     return findings(
@@ -49,8 +52,8 @@ async def diagnosed(
             push=push,
             is_standby=greeting.is_standby,
             standbys=[Standby(*row) for row in standbys],
-            ahead=await _ahead(wire, deadline),
-            rights=await _rights(wire, tables, deadline),
+            ahead=ahead,
+            rights=rights,
             snapshot=Snapshot(*oldest[0]) if oldest else None,
             connections=connections[0][0],
             room=wire.room,
