@@ -42,7 +42,10 @@ def open_backend(
     parts = _split("sqlite://" if url is None else url)
     room = _room_of(parts.scheme)
     if room is None:
-        examples = (one for store in ROOMS for one in declared(store).schemes.values())
+        # As SQLAlchemy writes it, with the driver: the one example is enough.
+        meant = _room_of(parts.scheme.partition("+")[0])
+        rooms = ROOMS if meant is None else (meant,)
+        examples = (one for store in rooms for one in declared(store).schemes.values())
         raise ConfigurationError(
             f"unknown scheme {parts.scheme!r} in {masked(url or '')!r}; accepted: "
             + ", ".join(sorted(examples))
@@ -242,12 +245,20 @@ def _imported(room: str, *, flavour: str, needed_by: str, mode: Mode | None = No
             f"{needed_by} needs a driver that is not installed ({error.name}): "
             f"pip install 'holdfast[{store.extra}]'"
         ) from error
+    except ImportError as error:
+        if not store.driver_needs:
+            raise
+        # psycopg without libpq: what it tried, and how that failed, is several lines long.
+        words = str(error).partition("\n")[0].rstrip(".")
+        raise ConfigurationError(
+            f"{needed_by} has a driver that cannot be loaded ({words}); {store.driver_needs}"
+        ) from error
     return getattr(module, ("Async" if flavour == "_async" else "") + mode.backend)
 
 
 def _split(url: str) -> SplitResult:
     if not isinstance(url, str):
-        raise TypeError(f"a URL is a str, not {type(url).__name__}")
+        raise TypeError(f"a URL is a str, not {type(url).__name__}; a client goes to from_client()")
     try:
         return split(url)
     except ValueError as error:

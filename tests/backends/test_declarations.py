@@ -109,6 +109,8 @@ def test_a_store_is_opened_without_the_declarations_of_others():
     [
         ("redis", "rediss://host", "pip install 'holdfast[redis]'"),
         ("kazoo", "zookeeper://host", "pip install 'holdfast[zookeeper]'"),
+        ("psycopg", "postgres://host/shop", "pip install 'holdfast[postgresql]'"),
+        ("pymysql", "mariadb://app@host/shop", "pip install 'holdfast[mysql]'"),
         ("_sqlite3", "sqlite:///x.db", "needs _sqlite3, which this Python was built without"),
     ],
 )
@@ -127,6 +129,38 @@ def test_what_is_missing_is_told_with_what_installs_it(missing, url, way_out):
     assert told.startswith(f"{url.partition('//')[0]}// needs ")
     assert missing in told
     assert told.endswith(way_out)
+
+
+def test_a_driver_that_cannot_be_loaded_is_told_with_what_it_needs(monkeypatch):
+    """As where psycopg finds no libpq: that is its own error, and no module is missing."""
+    monkeypatch.setenv("PSYCOPG_IMPL", "nothing that there is")
+
+    told = run("""
+        import holdfast
+        try:
+            holdfast.Locks("postgresql://host/shop")
+        except holdfast.ConfigurationError as error:
+            print(error)
+    """).strip()
+
+    assert told.startswith("postgresql:// has a driver that cannot be loaded (")
+    assert told.endswith("or pip install 'psycopg[binary]', which brings one")
+    assert "\n" not in told
+
+
+@pytest.mark.parametrize(
+    ("url", "accepted"),
+    [
+        ("postgresql+psycopg://host/shop", "postgresql://host:5432/database"),
+        ("mysql+pymysql://app@host/shop", "mysql://user:password@host:3306/database"),
+    ],
+)
+def test_a_url_of_sqlalchemy_is_told_how_ours_is_written(url, accepted):
+    with pytest.raises(ConfigurationError, match="unknown scheme") as refused:
+        Locks(url)
+
+    assert accepted in str(refused.value)
+    assert "zookeeper" not in str(refused.value)
 
 
 def test_the_refusal_of_a_stranger_lists_the_clients_that_are_declared():

@@ -88,6 +88,8 @@ class Declaration:
     """Which file a URL names, if any; None where opening one makes no file."""
     extra: str | None = None
     """The extra of Holdfast that installs its driver; None where it needs none."""
+    driver_needs: str = ""
+    """What its driver needs besides, said where it is installed and cannot be loaded."""
     clients: tuple[ForeignClients, ...] = ()
     """Whose clients it adopts."""
     together: ForeignClients | None = None

@@ -108,3 +108,11 @@ def numbers(server) -> Iterator[str]:
     server.run(f"INSERT INTO {name} VALUES (1, 0), (2, 0)", database="test")
     yield name
     server.run(f"DROP TABLE {name}", database="test")
+
+
+@pytest.fixture
+def unmade(server) -> Iterator[Tables]:
+    """Give tables that nobody has made yet."""
+    found = Tables(f"t{os.urandom(4).hex()}")
+    yield found
+    server.run(f"DROP TABLE IF EXISTS {found.door}, {found.place}", database="test")

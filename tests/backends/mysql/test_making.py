@@ -18,14 +18,6 @@ from holdfast.cli.app import app
 
 
 @pytest.fixture
-def unmade(server) -> Iterator[Tables]:
-    """Give tables that nobody has made yet."""
-    found = Tables(f"t{os.urandom(4).hex()}")
-    yield found
-    server.run(f"DROP TABLE IF EXISTS {found.door}, {found.place}", database="test")
-
-
-@pytest.fixture
 def user(server) -> Iterator[str]:
     """A user who may make nothing."""
     name = f"user_{os.urandom(4).hex()}"

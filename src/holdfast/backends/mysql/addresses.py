@@ -50,7 +50,8 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Ad
     database = unquote(parts.path.removeprefix("/"))
     if not database or "/" in database:
         raise ConfigurationError(
-            f"{where} names no database; write {parts.scheme}://user:password@host/database"
+            f"{where} names no database; write {parts.scheme}://user:password@host/database, "
+            "and percent-encode what is special in it"
         )
     login = {"user": unquote(parts.username or ""), "password": unquote(parts.password or "")}
     given = {key: str(value) for key, value in options.items() if key in (*login, "unix_socket")}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.backends.mysql.statements import NOW
 from holdfast.backends.sql.steps import Ask
 from holdfast.model import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.backends.mysql.schema import Tables
     from holdfast.backends.sql.steps import Rows
 
 SETTINGS = Ask(
@@ -17,6 +19,8 @@ SETTINGS = Ask(
     " @@GLOBAL.sync_binlog",
     (),
 )
+
+TIME = Ask(f"SELECT {NOW}", ())
 
 
 def findings(rows: Rows) -> Sequence[Finding]:
@@ -63,4 +67,35 @@ def _replicas(has_binlog: int, sync: int) -> Finding:
         f"this server may have replicas{synced}: a failover forgets the leases whose commit had "
         "not arrived there",
         "use semi-synchronous replication, and let the resource refuse smaller tokens",
+    )
+
+
+def not_there(tables: Tables) -> Finding:
+    """Say that the tables are missing; a server hides those of which a user may do nothing."""
+    return Finding(
+        "note",
+        "permissions",
+        f"the tables {tables.door}, {tables.place} are not there yet, or this user may do nothing "
+        "with them; the first use makes them, if it may",
+        "holdfast init makes them now",
+    )
+
+
+def not_allowed(refusal: str, tables: Tables) -> Finding:
+    """Say what a trial of the tables was told."""
+    return Finding(
+        "error",
+        "permissions",
+        refusal,
+        "GRANT SELECT, INSERT, UPDATE, DELETE on both to this user, if they are Holdfast's: "
+        f"{tables.door}, {tables.place}",
+    )
+
+
+def allowed(tables: Tables) -> Finding:
+    """Say that nothing is missing."""
+    return Finding(
+        "ok",
+        "permissions",
+        f"this user may do all that is needed on {tables.door}, {tables.place}",
     )

@@ -115,6 +115,18 @@ class Tables:
         """Drop them, with all that is in them."""
         return [Ask(one) for one in self.removal()]
 
+    def trial(self) -> list[Ask]:
+        """Ask for all that a client does with them, of no row: only a missing right is told."""
+        return [
+            Ask(statement)
+            for one in (self.door, self.place)
+            for statement in (
+                f"INSERT INTO {one} SELECT * FROM {one} WHERE FALSE",
+                f"UPDATE {one} SET weight = weight WHERE FALSE",
+                f"DELETE FROM {one} WHERE FALSE",
+            )
+        ]
+
     # -- knowing them ------------------------------------------------------------------
 
     def look(self) -> Ask:

@@ -107,11 +107,13 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Ad
         # Not raised here: the driver's error quotes what could not be read, and that may be the
         # password.
         is_option = re.search("connection option|query parameter", str(error))
-        reason = "it has an option that libpq does not know" if is_option else "see its parts"
-    if reason is not None:
-        raise ConfigurationError(
-            f"{where} cannot be read as libpq would: {reason}; percent-encode what is special"
+        reason = (
+            "it has an option that libpq does not know"
+            if is_option
+            else "percent-encode what is special in the user, the password and the database"
         )
+    if reason is not None:
+        raise ConfigurationError(f"{where} cannot be read as libpq would: {reason}")
     settings = {key: str(value) for key, value in found.items() if key not in OURS}
     return Address(where, {**DEFAULTS, **settings})
 

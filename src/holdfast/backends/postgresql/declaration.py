@@ -36,6 +36,7 @@ DECLARATION = Declaration(
         "postgres": "postgres://host:5432/database",
     },
     extra="postgresql",
+    driver_needs="install libpq, or pip install 'psycopg[binary]', which brings one",
     modes={
         "table": Mode(module="backend", backend="PostgresqlBackend"),
         "advisory": Mode(module="advisory", backend="PostgresqlAdvisoryBackend"),

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.backends.postgresql.standbys import Standby, replication
+from holdfast.backends.sql.clock_findings import clock
 from holdfast.model import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 OLDEST = 12
-CLOCKS_APART = 1.0
 
 PER_CLIENT = 5
 """Four connections to work on, and one to listen."""
@@ -90,7 +90,7 @@ def findings(facts: Facts) -> list[Finding]:
         *_writable(facts),
         *_durability(facts.settings),
         *([] if facts.is_standby else replication(facts.settings, facts.standbys)),
-        _clock(facts.ahead),
+        clock(facts.ahead),
         _permissions(facts.rights),
         _isolation(facts.settings),
         _snapshot(facts.snapshot),
@@ -185,19 +185,6 @@ def _durability(settings: Mapping[str, str]) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", "durability", "every grant is on disk before it counts")
-
-
-def _clock(ahead: float) -> Finding:
-    if abs(ahead) <= CLOCKS_APART:
-        return Finding("ok", "clock", "the server's clock agrees with ours")
-    return Finding(
-        "warning",
-        "clock",
-        f"the server's clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} ours: "
-        "leases end by it, so putting it right by a jump forward ends them early, and a jump back "
-        "keeps names closed",
-        "let both run ntp; put a clock right slowly, not by a jump",
-    )
 
 
 def _permissions(rights: Rights) -> Finding:

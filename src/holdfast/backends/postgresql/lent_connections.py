@@ -76,6 +76,11 @@ def where_of(client: Any) -> str:  # noqa: ANN401 - what the application has
         url = client.url
         return place("postgresql", url.host, url.port, url.database)
     if not is_pool(client):
+        if client.closed:
+            raise ConfigurationError(
+                "the connection is closed, and the locks would not open another; give an open one, "
+                "or a pool"
+            )
         info = client.info
         return place("postgresql", info.host, info.port, info.dbname)
     # Either may be a function, which is for the pool alone to call.

@@ -51,6 +51,14 @@ def test_dead_connections_are_passed_over(flavour, lend, server, name, kind):
     locks.lock(name).acquire().release()
 
 
+def test_a_connection_that_was_closed_before_is_refused_in_a_sentence(flavour, lend):
+    lending = lend("connection")
+    flavour.call(lending.client.close)
+
+    with pytest.raises(ConfigurationError, match="the connection is closed"):
+        flavour.adopted(lending.client)
+
+
 def test_the_one_connection_is_dead(flavour, lend, server, name):
     lending = lend("connection")
     locks = flavour.adopted(lending.client, **PATIENT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.backends.mysql import findings
+from holdfast.backends.mysql._async.diagnosis import diagnosed
 from holdfast.backends.mysql._async.lent_wire import AsyncMysqlLentWire
 from holdfast.backends.mysql._async.wire import AsyncMysqlWire
 from holdfast.backends.mysql.addresses import OPTIONS, address_of_url
@@ -81,8 +81,9 @@ class AsyncMysqlBackend(AsyncAdopting, AsyncSqlBackend[AsyncMysqlWire]):
             MysqlBroom(tables),
         )
         super().__init__(wire, store, location=wire.where, clock=clock, namespace=namespace)
+        self._where_kept = tables
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol; nothing is made for it."""
         self._tidying.begin()
-        return findings.findings(await self._wire.ask(findings.SETTINGS, deadline=deadline))
+        return await diagnosed(self._wire, self._where_kept, deadline=deadline)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.backends.mysql import findings
+from holdfast.backends.mysql._sync.diagnosis import diagnosed
 from holdfast.backends.mysql._sync.lent_wire import MysqlLentWire
 from holdfast.backends.mysql._sync.wire import MysqlWire
 from holdfast.backends.mysql.addresses import OPTIONS, address_of_url
@@ -83,8 +83,9 @@ class MysqlBackend(Adopting, SqlBackend[MysqlWire]):
             MysqlBroom(tables),
         )
         super().__init__(wire, store, location=wire.where, clock=clock, namespace=namespace)
+        self._where_kept = tables
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol; nothing is made for it."""
         self._tidying.begin()
-        return findings.findings(self._wire.ask(findings.SETTINGS, deadline=deadline))
+        return diagnosed(self._wire, self._where_kept, deadline=deadline)

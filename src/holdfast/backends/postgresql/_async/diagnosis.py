@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast.backends.postgresql import questions
 from holdfast.backends.postgresql.findings import NEEDED, Facts, Rights, Snapshot, findings
 from holdfast.backends.postgresql.standbys import Standby
+from holdfast.backends.sql.clock_findings import ahead as ahead_of_ours
 from holdfast.backends.sql.ringing import NoPush
 from holdfast.backends.sql.steps import Ask
 from holdfast.errors import BackendUnavailable, ConfigurationError
@@ -77,11 +78,9 @@ async def _push(wire: AsyncPostgresqlWire, deadline: float) -> bool:
 
 
 async def _ahead(wire: AsyncPostgresqlWire, deadline: float) -> float:
-    """Return by how much the server's clock is outside of the time that asking it took."""
     before = time.time()
     [[theirs]] = await wire.ask(Ask(questions.TIME), deadline=deadline)
-    after = time.time()
-    return float(min(0.0, theirs - before) + max(0.0, theirs - after))
+    return ahead_of_ours(float(theirs), before=before, after=time.time())
 
 
 async def _rights(wire: AsyncPostgresqlWire, tables: Tables, deadline: float) -> Rights:

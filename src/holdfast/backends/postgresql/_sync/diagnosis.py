@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.backends.postgresql import questions
 from holdfast.backends.postgresql.findings import NEEDED, Facts, Rights, Snapshot, findings
 from holdfast.backends.postgresql.standbys import Standby
+from holdfast.backends.sql.clock_findings import ahead as ahead_of_ours
 from holdfast.backends.sql.ringing import NoPush
 from holdfast.backends.sql.steps import Ask
 from holdfast.errors import BackendUnavailable, ConfigurationError
@@ -79,11 +80,9 @@ def _push(wire: PostgresqlWire, deadline: float) -> bool:
 
 
 def _ahead(wire: PostgresqlWire, deadline: float) -> float:
-    """Return by how much the server's clock is outside of the time that asking it took."""
     before = time.time()
     [[theirs]] = wire.ask(Ask(questions.TIME), deadline=deadline)
-    after = time.time()
-    return float(min(0.0, theirs - before) + max(0.0, theirs - after))
+    return ahead_of_ours(float(theirs), before=before, after=time.time())
 
 
 def _rights(wire: PostgresqlWire, tables: Tables, deadline: float) -> Rights:
