@@ -117,6 +117,9 @@ class AsyncAdvisoryBackend(AsyncBackend):
             self._leave_line(key, claim.id)
             return Grant(claim, None, session.ttl, counted_from=session.counted_from)
         self._carriers.pop(claim.id, None)
+        if not claim.queues:
+            # The first in our line may have asked meanwhile, and was told that one of ours does.
+            self._freed(key)
         return await self._held(session, key, claim, deadline, is_ours=has_it is None)
 
     async def _taken(
@@ -336,11 +339,6 @@ class AsyncAdvisoryBackend(AsyncBackend):
             if self._clock.now() >= deadline:
                 raise BackendUnavailable(f"{self.location}: there was no time left to connect")
         if ttl is not None and session.ttl != ttl:
-            if session.standings:
-                raise ConfigurationError(
-                    f"ttl={ttl!r}: this client's session lasts for {session.ttl!r} s and carries "
-                    "all its locks; use another client for another ttl"
-                )
             await session.last_for(ttl, deadline=deadline)
         return session
 

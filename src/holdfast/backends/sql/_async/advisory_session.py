@@ -23,7 +23,7 @@ from holdfast.backends.sql._async.advisory_requests import Request
 from holdfast.backends.sql.ending import AnotherSession, SessionEnded
 from holdfast.backends.sql.standing import Standing
 from holdfast.core.trust import trusted_until
-from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.errors import BackendUnavailable, ConfigurationError, LockError, OutcomeUnknown
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
@@ -178,13 +178,21 @@ class AsyncAdvisorySession:
         return await self._ask(Request(ask, deadline=deadline))
 
     async def last_for(self, ttl: float, *, deadline: float) -> None:
-        """Have another ttl from now on; only while nothing is carried."""
-        await self._ask(Request(self._statements.last_for(ttl), deadline=deadline))
-        self.ttl = ttl
+        """Have another ttl from now on; refused while something is carried that trusts this one.
+
+        Who asks for a lock meanwhile does so after it, and is told the new one.
+        """
+        ask = self._statements.last_for(ttl)
+        await self._ask(Request(ask, deadline=deadline, lasts=ttl))
 
     async def _ask(self, request: Request) -> Rows:
         with self._state:
             self._refuse_if_over()
+            if request.lasts is not None and self.standings:
+                raise ConfigurationError(
+                    f"ttl={request.lasts!r}: this client's session lasts for {self.ttl!r} s and "
+                    "carries all its locks; use another client for another ttl"
+                )
             self._requests.append(request)
             self._kick.set()
         if not await self._is_begun_in_time(request, request.deadline):
@@ -327,6 +335,9 @@ class AsyncAdvisorySession:
 
     def _hear(self, request: Request, sent_at: float) -> None:
         with self._state:
+            if request.lasts is not None:
+                # In the order in which the server was told, not in that of who asked.
+                self.ttl = request.lasts
             if request.heard is None:
                 return
             [(answer, number)] = request.rows

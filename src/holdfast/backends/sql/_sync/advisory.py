@@ -119,6 +119,9 @@ class AdvisoryBackend(Backend):
             self._leave_line(key, claim.id)
             return Grant(claim, None, session.ttl, counted_from=session.counted_from)
         self._carriers.pop(claim.id, None)
+        if not claim.queues:
+            # The first in our line may have asked meanwhile, and was told that one of ours does.
+            self._freed(key)
         return self._held(session, key, claim, deadline, is_ours=has_it is None)
 
     def _taken(
@@ -332,11 +335,6 @@ class AdvisoryBackend(Backend):
             if self._clock.now() >= deadline:
                 raise BackendUnavailable(f"{self.location}: there was no time left to connect")
         if ttl is not None and session.ttl != ttl:
-            if session.standings:
-                raise ConfigurationError(
-                    f"ttl={ttl!r}: this client's session lasts for {session.ttl!r} s and carries "
-                    "all its locks; use another client for another ttl"
-                )
             session.last_for(ttl, deadline=deadline)
         return session
 

@@ -57,6 +57,7 @@ class Request:
         deadline: float,
         heard: Callable[[Any], None] | None = None,
         failed: Callable[[], object] | None = None,
+        lasts: float | None = None,
     ) -> None:
         self.ask = ask
         self.deadline = deadline
@@ -64,6 +65,8 @@ class Request:
         """Told of the answer in the step in which it comes; then the row names the session too."""
         self.failed = failed
         """Told, in the same way, that the server has answered by an error."""
+        self.lasts = lasts
+        """The ttl of the session once it is answered, if it is to have another."""
         self.ended = runtime.Event()
         self.is_begun = False
         self.rows: Rows = ()

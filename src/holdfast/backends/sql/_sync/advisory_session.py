@@ -25,7 +25,7 @@ from holdfast.backends.sql._sync.advisory_requests import Request
 from holdfast.backends.sql.ending import AnotherSession, SessionEnded
 from holdfast.backends.sql.standing import Standing
 from holdfast.core.trust import trusted_until
-from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.errors import BackendUnavailable, ConfigurationError, LockError, OutcomeUnknown
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
@@ -180,13 +180,21 @@ class AdvisorySession:
         return self._ask(Request(ask, deadline=deadline))
 
     def last_for(self, ttl: float, *, deadline: float) -> None:
-        """Have another ttl from now on; only while nothing is carried."""
-        self._ask(Request(self._statements.last_for(ttl), deadline=deadline))
-        self.ttl = ttl
+        """Have another ttl from now on; refused while something is carried that trusts this one.
+
+        Who asks for a lock meanwhile does so after it, and is told the new one.
+        """
+        ask = self._statements.last_for(ttl)
+        self._ask(Request(ask, deadline=deadline, lasts=ttl))
 
     def _ask(self, request: Request) -> Rows:
         with self._state:
             self._refuse_if_over()
+            if request.lasts is not None and self.standings:
+                raise ConfigurationError(
+                    f"ttl={request.lasts!r}: this client's session lasts for {self.ttl!r} s and "
+                    "carries all its locks; use another client for another ttl"
+                )
             self._requests.append(request)
             self._kick.set()
         if not self._is_begun_in_time(request, request.deadline):
@@ -329,6 +337,9 @@ class AdvisorySession:
 
     def _hear(self, request: Request, sent_at: float) -> None:
         with self._state:
+            if request.lasts is not None:
+                # In the order in which the server was told, not in that of who asked.
+                self.ttl = request.lasts
             if request.heard is None:
                 return
             [(answer, number)] = request.rows

@@ -24,6 +24,10 @@ L = TypeVar("L", bound=Link)
 class Pool(Generic[L]):
     """At most so many connections; whoever finds none free waits for its turn.
 
+    Those who wait are served in the order in which they came, and before whoever comes later: a
+    connection goes from hand to hand. Left to whoever is quickest, it would go to the one that has
+    just put it back, and a few who ask without a pause would keep the renewals out.
+
     `make` returns one that is yet to be connected, and `connect` connects it by a deadline. One
     that nobody used for `idle` seconds is not used again: the server may be about to end it.
     """
@@ -49,45 +53,51 @@ class Pool(Generic[L]):
     def _begin(self) -> None:
         self._links: weakref.WeakSet[L] = weakref.WeakSet()
         self._idle: list[L] = []
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[L]] = deque()
 
     async def take(self, deadline: float) -> L:
         """Return a connection that is the caller's alone until it is put back."""
         while True:
-            if self._idle:
-                link = self._idle.pop()
-                if self._clock.now() - link.used_at < self._idle_for and link.is_sound():
-                    return link
-                self.discard(link)
-            elif len(self._links) < self._most:
-                link = self._make()
-                self._links.add(link)
+            link = self._next() or await self._turn(deadline)
+            if not link.is_open:
                 try:
                     await self._connect(link, deadline)
                 except BaseException:
                     self.discard(link)
                     raise
                 return link
-            else:
-                await self._turn(deadline)
+            if self._clock.now() - link.used_at < self._idle_for and link.is_sound():
+                return link
+            self.discard(link)
 
-    async def _turn(self, deadline: float) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def _next(self) -> L | None:
+        """Return an idle connection, or one that is yet to be made; None if there is no room."""
+        if self._idle:
+            return self._idle.pop()
+        if len(self._links) >= self._most:
+            return None
+        link = self._make()
+        self._links.add(link)
+        return link
+
+    async def _turn(self, deadline: float) -> L:
+        turn: asyncio.Future[L] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         left = deadline - self._clock.now()
         try:
-            done, _ = await asyncio.wait([turn], timeout=max(0.0, left))
+            await asyncio.wait([turn], timeout=max(0.0, left))
         except BaseException:
             if turn.done():
-                self._tell_next()  # it was for us, and we go
+                self.put_back(turn.result())  # it was for us, and we go
             raise
         finally:
             if not turn.done():
                 turn.cancel()
                 with suppress(ValueError):
                     self._waiting.remove(turn)
-        if not done:
+        if turn.cancelled():
             raise BackendUnavailable(f"{self._where}: no connection was free in time")
+        return turn.result()
 
     def put_back(self, link: L) -> None:
         """Let others have it; a closed one is forgotten."""
@@ -96,20 +106,24 @@ class Pool(Generic[L]):
             return
         link.used_at = self._clock.now()
         self._idle.append(link)
-        self._tell_next()
+        self._serve()
 
     def discard(self, link: L) -> None:
         """Close it, and make room for another."""
         link.close()
         self._links.discard(link)
-        self._tell_next()
+        self._serve()
 
-    def _tell_next(self) -> None:
+    def _serve(self) -> None:
+        """Give what there is to those who wait."""
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            turn = self._waiting[0]
+            link = None if turn.done() else self._next()
+            if link is not None:
+                turn.set_result(link)
+            elif not turn.done():
                 return
+            self._waiting.popleft()
 
     def give_back(self) -> float | None:
         """Close what nobody used for a while; return when to look again, None if never."""

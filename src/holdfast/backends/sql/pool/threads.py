@@ -29,8 +29,20 @@ JUST_NOW = 0.001
 it so soon might as well end it after the look."""
 
 
+class Turn(Generic[L]):
+    """One who waits, and what was given to it."""
+
+    def __init__(self) -> None:
+        self.link: L | None = None
+        self.has_come = Event()
+
+
 class Pool(Generic[L]):
     """At most so many connections; whoever finds none free waits for its turn.
+
+    Those who wait are served in the order in which they came, and before whoever comes later: a
+    connection goes from hand to hand. Left to whoever is quickest, it would go to the one that has
+    just put it back, and a few who ask without a pause would keep the renewals out.
 
     `make` returns one that is yet to be connected, and `connect` connects it by a deadline. One
     that nobody used for `idle` seconds is not used again: the server may be about to end it.
@@ -59,51 +71,66 @@ class Pool(Generic[L]):
         # Weakly: one that an interrupt took from its owner counts no more.
         self._links: weakref.WeakSet[L] = weakref.WeakSet()
         self._idle: list[L] = []
-        self._waiting: deque[Event] = deque()
+        self._waiting: deque[Turn[L]] = deque()
 
     def take(self, deadline: float) -> L:
         """Return a connection that is the caller's alone until it is put back."""
         while True:
-            link = self._next()
-            if isinstance(link, Event):
-                self._wait(link, deadline)
-            elif not link.is_open:
+            with self._state:
+                link = self._next()
+            if link is None:
+                link = self._turn(deadline)
+            if not link.is_open:
                 try:
                     self._connect(link, deadline)
                 except BaseException:
                     self.discard(link)
                     raise
                 return link
-            elif self._is_usable(link):
+            if self._is_usable(link):
                 return link
-            else:
-                self.discard(link)
+            self.discard(link)
 
-    def _wait(self, turn: Event, deadline: float) -> None:
-        left = deadline - self._clock.now()
-        if left <= 0:
-            raise BackendUnavailable(f"{self._where}: no connection was free in time")
-        turn.wait(min(left, LOOK_AGAIN))
-        if not turn.is_set():
-            with suppress(ValueError):
+    def _next(self) -> L | None:
+        """Return an idle connection, or one that is yet to be made; None if there is no room."""
+        if self._idle:
+            return self._idle.pop()
+        if sum(one is not None for one in self._links) >= self._most:
+            return None
+        link = self._make()
+        self._links.add(link)
+        return link
+
+    def _turn(self, deadline: float) -> L:
+        turn = Turn[L]()
+        try:
+            while self._given(turn) is None:
+                left = deadline - self._clock.now()
+                if left <= 0:
+                    break
+                turn.has_come.wait(min(left, LOOK_AGAIN))
+        except BaseException:
+            if turn.link is not None:
+                self.put_back(turn.link)  # it was for us, and we go
+            raise
+        finally:
+            with self._state, suppress(ValueError):
                 self._waiting.remove(turn)
+        if (link := turn.link) is None:
+            raise BackendUnavailable(f"{self._where}: no connection was free in time")
+        return link
 
     def _is_usable(self, link: L) -> bool:
         idle = self._clock.now() - link.used_at
         return idle < self._idle_for and (idle < JUST_NOW or link.is_sound())
 
-    def _next(self) -> L | Event:
-        """Return an idle connection, or one that is yet to be made, or when to look again."""
+    def _given(self, turn: Turn[L]) -> L | None:
+        """Return what was given to the one who waits; None if it has to wait on."""
         with self._state:
-            if self._idle:
-                return self._idle.pop()
-            if sum(one is not None for one in self._links) < self._most:
-                link = self._make()
-                self._links.add(link)
-                return link
-            turn = Event()
-            self._waiting.append(turn)
-        return turn
+            if turn.link is None and turn not in self._waiting:
+                self._waiting.append(turn)
+            self._serve()  # also what an interrupt took away, of which nobody tells
+            return turn.link
 
     def put_back(self, link: L) -> None:
         """Let others have it; a closed one is forgotten."""
@@ -113,9 +140,8 @@ class Pool(Generic[L]):
             is_wanted = link.is_open and not link.is_lent and link in self._links
             if is_wanted:
                 self._idle.append(link)
-        if is_wanted:
-            self._tell_next()
-        else:
+                self._serve()
+        if not is_wanted:
             self.discard(link)
 
     def discard(self, link: L) -> None:
@@ -123,11 +149,14 @@ class Pool(Generic[L]):
         link.close()
         with self._state:
             self._links.discard(link)
-        self._tell_next()
+            self._serve()
 
-    def _tell_next(self) -> None:
-        with suppress(IndexError):
-            self._waiting.popleft().set()
+    def _serve(self) -> None:
+        """Give what there is to those who wait."""
+        while self._waiting and (link := self._next()) is not None:
+            turn = self._waiting.popleft()
+            turn.link = link
+            turn.has_come.set()
 
     def give_back(self) -> float | None:
         """Close what nobody used for a while; return when to look again, None if never."""

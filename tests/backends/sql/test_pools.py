@@ -1,0 +1,206 @@
+"""Who waits for a connection gets one in its turn, whoever else is quick."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from eventually import eventually
+
+from holdfast.backends.sql.pool import aio, threads
+from holdfast.errors import BackendUnavailable
+from holdfast.runtime.clock import Clock
+
+PATIENCE = 30.0
+CLOCK = Clock()
+
+
+class Link:
+    """A connection to nobody."""
+
+    is_lent = False
+
+    def __init__(self) -> None:
+        self.used_at = CLOCK.now()
+        self.is_open = False
+
+    def is_sound(self) -> bool:
+        return self.is_open
+
+    def close(self) -> None:
+        self.is_open = False
+
+    def disinherit(self) -> None:
+        self.close()
+
+
+def connect(link: Link, deadline: float) -> None:
+    link.is_open = True
+
+
+async def connect_async(link: Link, deadline: float) -> None:
+    link.is_open = True
+
+
+def options(most: int) -> dict[str, Any]:
+    return {"where": "nowhere", "clock": CLOCK, "most": most, "idle": 30.0}
+
+
+def soon() -> float:
+    return CLOCK.now() + PATIENCE
+
+
+def thread_pool(most: int = 1) -> threads.Pool[Link]:
+    return threads.Pool(Link, connect, **options(most))
+
+
+def task_pool(most: int = 1) -> aio.Pool[Link]:
+    return aio.Pool(Link, connect_async, **options(most))
+
+
+def test_a_thread_that_asks_without_a_pause_lets_one_pass_that_waits():
+    pool = thread_pool()
+    link = pool.take(soon())
+    served: list[Link] = []
+    other = threading.Thread(target=lambda: served.append(pool.take(soon())))
+    other.start()
+    eventually(lambda: pool._waiting, what="the other waits")
+
+    pool.put_back(link)
+    with pytest.raises(BackendUnavailable, match="no connection was free in time"):
+        pool.take(CLOCK.now())
+
+    other.join(PATIENCE)
+    assert served == [link]
+
+
+def test_a_task_that_asks_without_a_pause_lets_one_pass_that_waits():
+    async def run() -> None:
+        pool = task_pool()
+        link = await pool.take(soon())
+        other = asyncio.ensure_future(pool.take(soon()))
+        await asyncio.sleep(0)
+
+        pool.put_back(link)
+        with pytest.raises(BackendUnavailable, match="no connection was free in time"):
+            await pool.take(CLOCK.now())
+
+        assert await other is link
+
+    asyncio.run(run())
+
+
+def test_threads_that_wait_are_served_in_their_order_by_one_connection_or_another():
+    pool = thread_pool()
+    link, served, running = pool.take(soon()), list[int](), []
+
+    def pass_through(number: int) -> None:
+        mine = pool.take(soon())
+        served.append(number)
+        # A broken one makes room too.
+        if number % 2:
+            mine.close()
+        pool.put_back(mine)
+
+    for number in range(6):
+        running.append(threading.Thread(target=pass_through, args=(number,)))
+        running[-1].start()
+        eventually(lambda: len(pool._waiting) == len(running), what="it waits")
+    pool.put_back(link)
+    for one in running:
+        one.join(PATIENCE)
+
+    assert served == [0, 1, 2, 3, 4, 5]
+    assert pool.size <= 1
+
+
+def test_tasks_that_wait_are_served_in_their_order_by_one_connection_or_another():
+    async def run() -> None:
+        pool = task_pool()
+        link, served = await pool.take(soon()), list[int]()
+
+        async def pass_through(number: int) -> None:
+            mine = await pool.take(soon())
+            served.append(number)
+            if number % 2:
+                mine.close()
+            pool.put_back(mine)
+
+        running = []
+        for number in range(6):
+            running.append(asyncio.ensure_future(pass_through(number)))
+            await asyncio.sleep(0)
+        pool.put_back(link)
+        await asyncio.gather(*running)
+
+        assert served == [0, 1, 2, 3, 4, 5]
+        assert pool.size <= 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["connection", "room"])
+def test_what_a_task_was_given_that_is_cancelled_goes_to_the_next(is_open):
+    async def run() -> None:
+        pool = task_pool()
+        link = await pool.take(soon())
+        first = asyncio.ensure_future(pool.take(soon()))
+        second = asyncio.ensure_future(pool.take(soon()))
+        await asyncio.sleep(0)
+
+        link.is_open = is_open
+        pool.put_back(link)
+        first.cancel()
+
+        found = await second
+        assert found.is_open
+        assert (found is link) is is_open
+        assert first.cancelled()
+        assert pool.size == 1
+
+    asyncio.run(run())
+
+
+def test_what_an_interrupt_took_away_is_missed_by_a_thread_that_waits():
+    """Nobody tells of it: it was dropped with the frames that had it."""
+    pool = thread_pool()
+    link: Link | None = pool.take(soon())
+    served: list[Link] = []
+    other = threading.Thread(target=lambda: served.append(pool.take(soon())))
+    other.start()
+    eventually(lambda: pool._waiting, what="the other waits")
+
+    assert link is not None
+    del link
+
+    other.join(PATIENCE)
+    assert len(served) == 1
+
+
+def test_a_thread_whose_time_is_up_stands_in_nobodys_way():
+    pool = thread_pool()
+    link = pool.take(soon())
+
+    with pytest.raises(BackendUnavailable):
+        pool.take(CLOCK.now() + 0.01)
+
+    assert not pool._waiting
+    pool.put_back(link)
+    assert pool.take(soon()) is link
+
+
+def test_a_task_whose_time_is_up_stands_in_nobodys_way():
+    async def run() -> None:
+        pool = task_pool()
+        link = await pool.take(soon())
+
+        with pytest.raises(BackendUnavailable):
+            await pool.take(CLOCK.now() + 0.01)
+
+        assert not pool._waiting
+        pool.put_back(link)
+        assert await pool.take(soon()) is link
+
+    asyncio.run(run())
