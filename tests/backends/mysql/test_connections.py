@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from asyncmy.errors import OperationalError
 from eventually import eventually
 from servers.mariadb import MariadbServer
 from servers.proxy import Proxy
 
 from holdfast import BackendUnavailable, OutcomeUnknown
 from holdfast.backends.mysql import session
+from holdfast.backends.mysql.link import aio
 from holdfast.backends.sql.steps import Ask, AskMany
+from holdfast.runtime.clock import Clock
 
 ME = "SELECT CONNECTION_ID()"
 
@@ -262,3 +269,38 @@ def test_a_closed_wire_leaves_nothing_behind(wire, server) -> None:
     gone = "SELECT count(*) FROM information_schema.PROCESSLIST WHERE ID = %s"
     eventually(lambda: server.run(gone, number) == ((0,),), what="the server sees nobody")
     assert wire.inner.connections == 0
+
+
+def test_a_refusal_that_comes_to_a_cancelled_task_is_nobodys_complaint(monkeypatch) -> None:
+    """The loop would tell of an error that nobody has asked for, as of a defect."""
+
+    class Refused:
+        def __init__(self, **_: object) -> None:
+            """Be yet to be connected."""
+
+        async def connect(self) -> None:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                raise OperationalError(1040, "Too many connections") from None
+
+    monkeypatch.setattr(aio, "Connection", Refused)
+    complaints: list[Any] = []
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
+        clock = Clock()
+        link = aio.Link(clock=clock, where="mysql://here")
+        address: Any = SimpleNamespace(settings={})
+        task = asyncio.ensure_future(link.connect(address, deadline=clock.now() + 60))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        gc.collect()
+
+    asyncio.run(run())
+    assert complaints == []

@@ -57,6 +57,18 @@ def test_statements_that_go_together_are_done_together_or_not_at_all(wire, serve
     assert server.run(f"SELECT sum(v) FROM {numbers}") == [(0,)]
 
 
+def test_one_statement_several_times_in_a_round_trip_is_prepared_once(wire) -> None:
+    """The server would refuse the second, and the connection would be taken for a pooler's."""
+    assert wire.run_all([Ask("SELECT $1::int + 1", (k,)) for k in range(3)]) == [
+        [(1,)],
+        [(2,)],
+        [(3,)],
+    ]
+
+    [link] = wire.inner._pool._idle
+    assert link.prepared
+
+
 def test_after_an_error_the_connection_is_as_good_as_before(wire) -> None:
     [(before,)] = wire.ask("SELECT pg_backend_pid()")
     with pytest.raises(Exception, match="division by zero"):

@@ -70,7 +70,8 @@ class Exchange:
                 connection.send_query_params(statement.encode(), data, None, forms, BINARY)
             else:
                 name = name_of(statement)
-                if name not in prepared:
+                # Nor twice in one go: what writes several rows is sent for each of them.
+                if name not in prepared and name not in expected:
                     connection.send_prepare(name, statement.encode())
                     expected.append(name)
                 connection.send_query_prepared(name, data, forms, BINARY)

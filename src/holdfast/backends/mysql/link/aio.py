@@ -60,6 +60,8 @@ class Link:
             await asyncio.wait([work], timeout=left)
         finally:
             is_late = not work.done()
+            # Known, whatever it is: nobody asks for it who is cancelled here.
+            work.add_done_callback(_outcome)
             if is_late:
                 work.cancel()
                 # What was made at that very moment would stay open: nobody else knows it.
@@ -156,6 +158,10 @@ class Link:
             nothing = os.open(os.devnull, os.O_RDWR)
             os.dup2(nothing, sock.fileno())
             os.close(nothing)
+
+
+def _outcome(work: asyncio.Future[Any]) -> BaseException | None:
+    return None if work.cancelled() else work.exception()
 
 
 def _abort(connection: Any) -> None:  # noqa: ANN401 - it has no types
