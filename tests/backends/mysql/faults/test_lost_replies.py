@@ -11,7 +11,7 @@ def said() -> Said:
     return Said(
         take=b"SET last_token = LAST_INSERT_ID(GREATEST(",
         take_new=b"LAST_INSERT_ID(TIMESTAMPDIFF(",
-        release=b"SET id = '', client = ''",
+        release=b"SET token = LAST_INSERT_ID(token), id = ''",
     )
 
 
