@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from holdfast.backends.redlock.nodes.threads import Nodes
     from holdfast.runtime.clock import Clock
 
-CONNECTING = 1.0
-"""As long may one attempt take; nobody waits for it who has a majority."""
+CONNECTING = 3.0
+"""As long may one attempt take; nobody waits for it who has a majority. A process that stands still
+for a moment must not take all its nodes for dead."""
 
 MOST = 1.0
 """The longest pause between two attempts."""
