@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 from servers.etcd import EtcdServer
-from servers.starting import free_ports
 
 from holdfast import BackendUnavailable
 from holdfast.backends.etcd import addresses, requests
@@ -71,23 +70,29 @@ def test_who_is_cancelled_while_connecting_does_not_end_it_for_the_others():
 
 
 def test_who_is_still_connecting_when_it_is_closed_is_told():
+    """The other one has accepted, and says nothing. Nothing stays open."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.append(asyncio.current_task())
+        met.set()
+        await reader.read()  # whatever it is told, until the other one goes
+        writer.close()
+        await writer.wait_closed()
+
     async def run() -> None:
-        wire = _wire(f"etcd://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
-        asking = asyncio.create_task(
-            wire.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE)
-        )
-        await asyncio.sleep(0.05)
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:
+            wire = _wire(f"etcd://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+            asking = asyncio.create_task(
+                wire.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE)
+            )
+            await met.wait()
 
-        await wire.close()
+            await wire.close()
 
-        with pytest.raises(BackendUnavailable, match="closed"):
-            await asking
+            with pytest.raises(BackendUnavailable, match="closed"):
+                await asking
+            async with asyncio.timeout(PATIENCE):
+                await asyncio.gather(*served)
 
-    async def main() -> None:
-        nonlocal listener
-        listener = await asyncio.start_server(lambda *_: None, "127.0.0.1", *free_ports(1))
-        await run()
-        listener.close()
-
-    listener: asyncio.Server = None  # type: ignore[assignment]
-    asyncio.run(main())
+    met, served = asyncio.Event(), []
+    asyncio.run(run())
