@@ -10,6 +10,9 @@ import pytest
 
 from holdfast import BackendUnavailable
 from holdfast.backends.redlock import quarantine
+from holdfast.backends.redlock._sync.backend import RedlockBackend
+from holdfast.backends.redlock.round import Round
+from holdfast.runtime.clock import Clock
 
 
 def restart_empty(node):
@@ -88,6 +91,48 @@ def test_without_the_quarantine_two_hold_at_once(opened, held, forget, name, mon
     assert second is not None
     held.check()
     second.check()
+
+
+def test_what_a_client_remembers_of_the_nodes_ends_no_quarantine(
+    opened, held, forget, name, monkeypatch
+):
+    """It stood still since nobody had used them, and takes them for new and an hour old."""
+    monkeypatch.setattr(quarantine, "age", lambda _nodes: 3600.0)
+
+    forget()
+
+    assert opened().lock(name).try_acquire() is None
+    held.check()
+
+
+def test_who_counts_is_known_before_a_node_is_admitted_that_forgot(
+    nodes, namespace, name, monkeypatch
+):
+    """By the answers of the very round in which that one was found to have forgotten."""
+    clock, known = Clock(), []
+    backend = RedlockBackend(
+        url=nodes.url,
+        location=nodes.url,
+        clock=clock,
+        namespace=namespace,
+        node_timeout=5.0,
+        max_ttl=6.0,
+    )
+    asking = backend._asking
+    asking.ready(timeout=5.0, deadline=clock.now() + 30)
+    for one in asking.nodes:
+        one.counts = False  # as it was when they were greeted, long ago
+
+    def age(of_nodes) -> float:
+        known.append([one.counts for one in of_nodes])
+        return 0.0
+
+    monkeypatch.setattr(quarantine, "age", age)
+    flush(nodes[2])
+    asking.ask([backend._questions.inspect(name)], decide=Round.is_over, timeout=5.0)
+    backend.close()
+
+    assert known == [[True, True, False, True, True]]
 
 
 def test_a_node_counts_again_when_nobody_can_hold_what_it_forgot(opened, nodes, name, eventually):

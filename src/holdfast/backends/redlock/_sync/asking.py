@@ -120,6 +120,7 @@ class Asking:
             among=among,
             owed_for=owed_for,
         )
+        self._note_who_counts(found)  # first: by what is outdated, strangers could pass for new
         strangers = found.strangers()
         if strangers:
             for node in strangers:
@@ -137,13 +138,16 @@ class Asking:
             )
             for i in numbers:
                 found.put(i, again.replies[i])
-        for number, replies in found.answers.items():
-            self.nodes[number].counts = replies[0][1] == 1
+            self._note_who_counts(again)
         if owed_for:
             for node in self.nodes:
                 if node.has_errands:
                     self._tending.tend(node)
         return found
+
+    def _note_who_counts(self, found: Round) -> None:
+        for number, replies in found.answers.items():
+            self.nodes[number].counts = replies[0][1] == 1
 
     def _greet(self, node: Node) -> None:
         try:

@@ -15,7 +15,9 @@ if node[1] ~= BIRTH then
 end
 local seen = tonumber(call('ZSCORE', KEYS[1], ARGV[1]) or nil)
 if not seen or seen > now then -- or the clock was put back
-  seen = now - tonumber(ARGV[2])
+  -- A node that counts is not new: whoever says so stood still since it was. Believed, he would
+  -- end the quarantine of a node that was emptied a moment ago.
+  seen = node[2] == '1' and now or now - tonumber(ARGV[2])
   call('ZADD', KEYS[1], string.format('%.0f', seen), ARGV[1])
   call('PEXPIRE', KEYS[1], 86400000)
 end
