@@ -47,7 +47,10 @@ class State(NamedTuple):
 
 
 class Model(NamedTuple):
-    """The rules; `floors` is what each claim asks for at least, `clocks` what each node shows."""
+    """The rules; `floors` is what each claim asks for at least, `clocks` what each node shows.
+
+    `before` is what each node gave last before it begins; the largest of it was used.
+    """
 
     clocks: tuple[int, ...]
     floors: tuple[int, ...]
@@ -56,11 +59,14 @@ class Model(NamedTuple):
     forgets: int = 0
     teachers: int | None = None
     allots_anew: bool = True
+    passes_on: bool = True
+    before: tuple[int, ...] = ()
 
     def start(self) -> State:
-        nodes = len(self.clocks)
+        before = self.before or (0,) * len(self.clocks)
+        claim = Claim(tokens=(0,) * len(before))
         return State(
-            (Node(),) * nodes, (Claim(tokens=(0,) * nodes),) * len(self.floors), 0, self.forgets
+            tuple(map(Node, before)), (claim,) * len(self.floors), max(before), self.forgets
         )
 
     def steps(self, state: State) -> Iterator[State]:
@@ -132,7 +138,11 @@ class Model(NamedTuple):
                 # The quarantine is longer than any ttl: whoever counted on it has ended.
                 if any(claim.tokens[i] or i in claim.raised for claim in state.claims):
                     continue
-                others = [one.last for j, one in enumerate(state.nodes) if j != i and one.counts]
+                others = [
+                    max(one.last, one.least) if self.passes_on else one.last
+                    for j, one in enumerate(state.nodes)
+                    if j != i and one.counts
+                ]
                 for taught in _subsets(others, self.teachers):
                     least = max(taught, default=0)
                     yield _with_node(state, i, node._replace(counts=True, least=least))
@@ -244,6 +254,18 @@ def test_what_a_node_gave_before_it_was_taught_must_not_count_afterwards():
     taught = Model((0, 5, 9), (0, 0), forgets=1, teachers=enough_to_end(3), allots_anew=False)
 
     assert not walked(taught)[1]
+
+
+TWO_FORGET = Model((0, 5, 9), (0,), forgets=2, teachers=enough_to_end(3), before=(0, 9, 9))
+"""One after the other, after a token was used that two of three know."""
+
+
+def test_when_two_forget_one_after_the_other_the_token_grows():
+    assert walked(TWO_FORGET)[1]
+
+
+def test_when_one_that_was_taught_does_not_pass_it_on_the_token_falls():
+    assert not walked(TWO_FORGET._replace(passes_on=False))[1]
 
 
 # Five nodes have too many states to be walked through: these are random ways.

@@ -53,6 +53,16 @@ def test_where_a_majority_forgot_time_has_to_do():
     assert admission(forgetful) is None
 
 
+def test_half_of_an_even_number_is_no_majority_that_forgot():
+    """What is left of each majority that gave a token is among those who count, in part."""
+    teacher = Witness(counts=True, known_for=LONG, ceiling=7)
+    forgetful = Witness(counts=False, known_for=LONG, ceiling=0)
+
+    assert admission(teacher, forgetful, nodes=4) is None
+    assert admission(teacher, teacher, forgetful, nodes=4) == quarantine.Admission(0.0, 7)
+    assert admission(teacher, forgetful, forgetful, nodes=4) == quarantine.Admission(0.0, 7)
+
+
 def test_it_is_taught_the_largest_of_all():
     taught = [Witness(counts=True, known_for=LONG, ceiling=one) for one in (3, 9, 5, 4)]
 

@@ -49,8 +49,9 @@ def admission(
 ) -> Admission | None:
     """Return when that node counts again; None where too few were heard to tell.
 
-    While a majority of the nodes may still remember, only those that count can teach. Where a
-    majority has forgotten, as when all nodes are new, nobody can, and the clock has to do.
+    While fewer than a majority of the nodes forgot, only those that count can teach: of each
+    majority that gave a token one remembers it. Where a majority has forgotten, as when all nodes
+    are new, nobody can, and the clock has to do.
     """
     own = witnesses.get(number)
     others = [one for other, one in witnesses.items() if other != number]
@@ -58,7 +59,7 @@ def admission(
         return None
     forgetful = sum(not one.counts for one in witnesses.values())
     needed = majority(nodes) - 1
-    if nodes - forgetful >= majority(nodes):
+    if forgetful < majority(nodes):
         others = [one for one in others if one.counts]
         needed = min(enough_to_end(nodes), nodes - 1)
     if len(others) < needed:

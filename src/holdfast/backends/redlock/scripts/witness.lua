@@ -3,13 +3,13 @@
 -- one has to be taught. By this node's clock alone: a clock that jumps there ends nothing here.
 -- KEYS seen node
 -- ARGV 1 the birth  2 for how long it has been there at least, as far as is known
--- → {now, counts, µs since then, ceiling, origin} | {-1}
+-- → {now, counts, µs since then, the largest token it knows of, origin} | {-1}
 
 local BIRTH = '@birth@'
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local node = call('HMGET', KEYS[2], 'birth', 'counts', 'ceiling', 'origin')
+local node = call('HMGET', KEYS[2], 'birth', 'counts', 'ceiling', 'origin', 'least')
 if node[1] ~= BIRTH then
   return {-1}
 end
@@ -21,4 +21,7 @@ if not seen or seen > now then -- or the clock was put back
   call('ZADD', KEYS[1], string.format('%.0f', seen), ARGV[1])
   call('PEXPIRE', KEYS[1], 86400000)
 end
-return {now, tonumber(node[2]), now - seen, tonumber(node[3]) or 0, node[4]}
+-- What it was taught it passes on, though it has given no such token: those who taught it may have
+-- forgotten since.
+local largest = math.max(tonumber(node[3]) or 0, tonumber(node[5]) or 0)
+return {now, tonumber(node[2]), now - seen, largest, node[4]}

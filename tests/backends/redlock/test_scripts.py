@@ -1,0 +1,51 @@
+"""What a node does by itself with requests, in whichever order they come: on a real one."""
+
+from __future__ import annotations
+
+import pytest
+from servers.redlock import shared_nodes
+
+from holdfast.backends.redlock.requests import source
+
+BIRTH = "of-this-test"
+MAX_TTL = 10_000_000
+DAY = 86_400_000
+
+
+class OneNode:
+    """A node that counts, and its scripts by their verbs."""
+
+    def __init__(self, client, namespace) -> None:
+        self.client = client
+        self.hold, self.gone, self.line = (
+            f"{namespace}:{{door}}:{one}" for one in ("hold", "gone", "line")
+        )
+        self.node, self.seen = (f"{namespace}:redlock:{one}" for one in ("node", "seen"))
+        self.tell(birth=BIRTH, counts=1, max=MAX_TTL, origin="new")
+
+    def tell(self, **known: object):
+        self.client.hset(self.node, mapping=known)
+
+    def ask(self, verb, *arguments: object):
+        keys = (self.hold, self.gone, self.line, self.node)
+        return self._run(verb, keys, arguments)
+
+    def ask_of_nodes(self, verb, *arguments: object):
+        return self._run(verb, (self.seen, self.node), arguments)
+
+    def _run(self, verb, keys, arguments):
+        text = source(verb).replace("@birth@", BIRTH)
+        return self.client.eval(text, len(keys), *keys, *arguments)
+
+
+@pytest.fixture
+def node(namespace):
+    with shared_nodes()[0].client() as client:
+        yield OneNode(client, namespace)
+
+
+def test_a_node_that_was_taught_teaches_that_too(node):
+    node.tell(ceiling=5)
+    node.ask_of_nodes("admit", 9)
+
+    assert node.ask_of_nodes("witness", "another", 0)[3] == 9
