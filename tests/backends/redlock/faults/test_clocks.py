@@ -46,6 +46,17 @@ def test_an_hour_back_keeps_a_dead_holders_lock_for_max_ttl_at_most(flavour, ope
     assert opened().lock(name).acquire(timeout=25) is not None
 
 
+def test_what_is_held_can_be_seen_and_broken_after_the_clocks_were_put_back(opened, nodes, name):
+    opened().lock(name, renew=False).acquire()
+    for one in nodes:
+        one.shift_clock(-HOUR)
+    operator = opened()
+
+    assert len(operator.inspect(name).holders) == 1
+    assert operator.break_(name)
+    assert operator.inspect(name).holders == ()
+
+
 def test_tokens_grow_whatever_the_clocks_do(opened, nodes, name):
     lock = opened().lock(name)
     tokens = []

@@ -42,6 +42,9 @@ if found[6] and ARGV[8] == '0' then
 end
 
 if held or shut or is_others_turn or is_late then
+  if held and held.is_cut then
+    write()
+  end
   if ARGV[6] ~= '' and not is_late then
     call('ZADD', LINE, 'NX', int(now - tonumber(ARGV[7])), ARGV[6] .. ' ' .. me)
     call('PEXPIRE', LINE, 3600000)

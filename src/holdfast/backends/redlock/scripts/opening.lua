@@ -34,7 +34,8 @@ local token, keep = tonumber(found[2]) or 0, tonumber(found[3]) or 0
 
 -- A record: claim attempt since ends token min_hold owner. What ends further off than anything
 -- can was set before the clock was put back: it counts anew from here, which is later than its
--- holder can believe in it.
+-- holder can believe in it. Who is refused by it writes that down, see acquire.lua: here it would
+-- keep those from looking who must not write.
 local held, shut
 if found[4] then
   local claim, attempt, since, ends, given, min_hold, owner =
@@ -78,10 +79,6 @@ end
 local function write()
   call('HSET', HOLD, 'hold', held.claim .. ' ' .. int(held.attempt) .. ' ' .. int(held.since) .. ' '
     .. int(held.ends) .. ' ' .. int(held.token) .. ' ' .. int(held.min_hold) .. ' ' .. held.owner)
-end
-
-if held and held.is_cut then
-  write()
 end
 
 -- No token that this node ever knew is above its ceiling, of whichever name. It is said a second
