@@ -49,3 +49,16 @@ def test_a_node_that_was_taught_teaches_that_too(node):
     node.ask_of_nodes("admit", 9)
 
     assert node.ask_of_nodes("witness", "another", 0)[3] == 9
+
+
+def test_since_when_a_birth_is_known_outlives_the_longest_quarantine(node):
+    """As long as it is asked for."""
+    week = 7 * DAY
+    node.tell(max=week * 1000)
+    node.ask_of_nodes("witness", "another", 0)
+    assert node.client.pttl(node.seen) > 2 * week
+
+    node.client.pexpire(node.seen, DAY)
+    node.ask_of_nodes("witness", "another", 0)
+
+    assert node.client.pttl(node.seen) > 2 * week

@@ -9,7 +9,7 @@ local BIRTH = '@birth@'
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local node = call('HMGET', KEYS[2], 'birth', 'counts', 'ceiling', 'origin', 'least')
+local node = call('HMGET', KEYS[2], 'birth', 'counts', 'ceiling', 'origin', 'least', 'max')
 if node[1] ~= BIRTH then
   return {-1}
 end
@@ -19,8 +19,9 @@ if not seen or seen > now then -- or the clock was put back
   -- end the quarantine of a node that was emptied a moment ago.
   seen = node[2] == '1' and now or now - tonumber(ARGV[2])
   call('ZADD', KEYS[1], string.format('%.0f', seen), ARGV[1])
-  call('PEXPIRE', KEYS[1], 86400000)
 end
+-- As long as somebody asks, it is not forgotten before the quarantine is over, however long that is.
+call('PEXPIRE', KEYS[1], string.format('%.0f', 2 * tonumber(node[6]) / 1000 + 86400000))
 -- What it was taught it passes on, though it has given no such token: those who taught it may have
 -- forgotten since.
 local largest = math.max(tonumber(node[3]) or 0, tonumber(node[5]) or 0)
