@@ -62,3 +62,33 @@ def test_since_when_a_birth_is_known_outlives_the_longest_quarantine(node):
     node.ask_of_nodes("witness", "another", 0)
 
     assert node.client.pttl(node.seen) > 2 * week
+
+
+def acquire(node, claim, *, attempt):
+    return node.ask("acquire", claim, attempt, 5_000_000, 0, 0, "", 0, 0, "owner")
+
+
+def test_a_late_raise_lowers_no_token(node):
+    token = acquire(node, "mine", attempt=1)[3]
+
+    node.ask("raise", "mine", token + 10)
+    node.ask("raise", "mine", token + 5)
+
+    assert node.ask("inspect")[5] == token + 10
+
+
+def test_a_late_withdrawal_lets_no_attempt_in_that_is_over(node):
+    node.ask("withdraw", "mine", 9, 1, "")
+    node.ask("withdraw", "mine", 3, 1, "")
+
+    assert acquire(node, "mine", attempt=5)[2] == 0
+    assert acquire(node, "mine", attempt=10)[2] == 1
+
+
+def test_who_was_broken_stays_so_whatever_comes_late(node):
+    acquire(node, "mine", attempt=1)
+    node.ask("break", "mine")
+
+    node.ask("withdraw", "mine", 1, 1, "")
+
+    assert node.ask("renew", "mine", 5_000_000)[2] == 2

@@ -9,7 +9,7 @@
 if not held or held.claim ~= ARGV[1] then
   return {now, counts, 0}
 end
-held.token = tonumber(ARGV[2])
+held.token = math.max(held.token, tonumber(ARGV[2])) -- it may come late, after a larger one
 token = math.max(token, held.token)
 lift(token)
 call('HSET', HOLD, 'token', int(token))

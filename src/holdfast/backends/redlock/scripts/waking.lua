@@ -1,8 +1,15 @@
 -- Tombstones, and who is told when a name is free.
 
--- An attempt of a claim that is over, and all before it; one that comes late gets nothing.
+-- An attempt of a claim that is over, and all before it; one that comes late gets nothing. What is
+-- buried already stays so: a late word of an earlier attempt opens no grave.
 local function bury(claim, standing, attempt)
   local ends = now + math.max(TOMBSTONE, longest)
+  local stone = call('HGET', HOLD, '#' .. claim)
+  if stone then
+    local before, last = string.match(stone, '^(%a) (%d+)$')
+    standing = before == 'B' and before or standing
+    attempt = int(math.max(tonumber(attempt), tonumber(last)))
+  end
   call('HSET', HOLD, 'format', FORMAT, 'gone', '1', '#' .. claim, standing .. ' ' .. attempt)
   call('ZADD', GONE, int(ends), claim)
   outlive(math.max(token, ends))
