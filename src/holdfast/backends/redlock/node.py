@@ -66,10 +66,16 @@ class Node:
 
     def errands(self, now: float) -> list[Question]:
         """Take what it must still be told."""
-        if not self._errands:
-            return []
-        found, self._errands = self._errands, deque(maxlen=ERRANDS)
-        return [one.question for one in found if one.until > now]
+        found = []
+        # One by one: another thread may bring some meanwhile, or take them too.
+        while self._errands:
+            try:
+                one = self._errands.popleft()
+            except IndexError:
+                break
+            if one.until > now:
+                found.append(one.question)
+        return found
 
     @property
     def has_errands(self) -> bool:

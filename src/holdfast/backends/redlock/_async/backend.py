@@ -309,6 +309,7 @@ class AsyncRedlockBackend(AsyncBackend):
         self._nodes.after_fork_in_child()
         self._asking.after_fork_in_child()
         self._inbox.after_fork_in_child()
+        self._claiming.after_fork_in_child()
 
 
 def _renewals(found: Round, number: int) -> list[Renewal]:

@@ -108,5 +108,6 @@ class AsyncRejoining:
 
     def after_fork_in_child(self) -> None:
         """Leave what is under way to the parent."""
+        self._state = runtime.StateLock()
         self._flight.after_fork_in_child()
         self._is_asking = False

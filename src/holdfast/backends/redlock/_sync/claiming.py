@@ -93,6 +93,10 @@ class Claiming:
         self._inbox.forget(claim.id)
         return Grant(claim, token, claim.ttl)
 
+    def after_fork_in_child(self) -> None:
+        """Rely on no lock that a thread of the parent's may hold."""
+        self._state = runtime.StateLock()
+
     # -- asking ------------------------------------------------------------------------
 
     def _asked(self, one: Attempt) -> Round:

@@ -110,5 +110,6 @@ class Rejoining:
 
     def after_fork_in_child(self) -> None:
         """Leave what is under way to the parent."""
+        self._state = runtime.StateLock()
         self._flight.after_fork_in_child()
         self._is_asking = False
