@@ -70,7 +70,9 @@ class TogetherLaws:
         with ThreadPoolExecutor(count) as threads:
             list(threads.map(cycle, names(count)))
 
-        assert subject.trips < 3 * 5 * count / 2
+        # Which threads ask at the same time is the scheduler's affair; of tasks all do.
+        is_async = subject.flavour.name == "async"
+        assert subject.trips < 3 * 5 * count * (0.5 if is_async else 0.9)
 
     def test_two_clients_never_hold_one_name_and_never_stand_in_each_others_way(
         self, stage
