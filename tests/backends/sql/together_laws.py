@@ -57,7 +57,8 @@ class TogetherLaws:
         assert subject.together >= 3
 
     def test_a_hundred_at_once_on_names_of_their_own_all_get_them(self, subject) -> None:
-        count = 100 if subject.flavour.name == "async" else 16
+        # So many threads that most wait for their turn, whatever the scheduler does.
+        count = 100 if subject.flavour.name == "async" else 48
         subject.know(*names(count))
 
         def cycle(name: str) -> None:
@@ -70,9 +71,7 @@ class TogetherLaws:
         with ThreadPoolExecutor(count) as threads:
             list(threads.map(cycle, names(count)))
 
-        # Which threads ask at the same time is the scheduler's affair; of tasks all do.
-        is_async = subject.flavour.name == "async"
-        assert subject.trips < 3 * 5 * count * (0.5 if is_async else 0.9)
+        assert subject.trips < 3 * 5 * count / 2
 
     def test_two_clients_never_hold_one_name_and_never_stand_in_each_others_way(
         self, stage
