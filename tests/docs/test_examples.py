@@ -24,6 +24,9 @@ EXEMPT = (
 )
 """Commands that set up a machine, or run what is tested elsewhere."""
 
+AROUND = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+"""Read before there are threads: pytest changes the environment between any two tests."""
+
 
 def steps_of(page: Path) -> list[dict[str, object]]:
     """Return what the runner has to do for a page."""
@@ -61,10 +64,10 @@ def run(page: Path, directory: Path) -> str:
     home.mkdir(parents=True)
     here.mkdir()
     environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")},
+        **AROUND,
         "HOME": str(home),
         "XDG_STATE_HOME": str(home / "state"),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{Path(sys.executable).parent}:{AROUND['PATH']}",
         "PYTHONPATH": "",
         "COLUMNS": "80",
     }
@@ -76,7 +79,7 @@ def run(page: Path, directory: Path) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=150,
     )
     is_fine = done.returncode == 0 and done.stdout.endswith(f"{DONE}\n")
     return "" if is_fine else done.stdout + done.stderr
