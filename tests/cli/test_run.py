@@ -7,6 +7,7 @@ import os
 import signal
 
 import pytest
+from eventually import PATIENCE
 
 FORWARDED = ["HUP", "INT", "QUIT", "TERM", "USR1", "USR2"]
 
@@ -75,7 +76,7 @@ def test_a_signal_sent_to_holdfast_reaches_the_command_exactly_once(
 
     running.send_signal(signal.Signals[f"SIG{name}"])
 
-    assert running.wait(timeout=20) == 0
+    assert running.wait(timeout=PATIENCE) == 0
     assert log.read_text() == f"{name}\n"
 
 
@@ -89,7 +90,7 @@ def test_the_whole_process_group_of_the_command_gets_the_signal(
 
     running.terminate()
 
-    assert running.wait(timeout=20) == 128 + 15
+    assert running.wait(timeout=PATIENCE) == 128 + 15
     eventually(lambda: not is_running(int(pids.read_text())))
 
 
@@ -107,7 +108,7 @@ def test_a_command_that_ignores_term_keeps_its_lock(cli, tmp_path, eventually):
 
     assert cli("run", "report", "--no-wait", "--", "true").returncode == 75
     go.touch()
-    assert running.wait(timeout=20) == 0
+    assert running.wait(timeout=PATIENCE) == 0
 
 
 def test_what_the_caller_ignores_stays_ignored(cli, tmp_path, eventually):
@@ -121,7 +122,7 @@ def test_what_the_caller_ignores_stays_ignored(cli, tmp_path, eventually):
     running.send_signal(signal.SIGHUP)
     go.touch()
 
-    assert running.wait(timeout=20) == 0
+    assert running.wait(timeout=PATIENCE) == 0
 
 
 def _group_of(cli, tmp_path, eventually):
@@ -185,7 +186,7 @@ def test_a_signal_ends_the_wait_and_leaves_nothing_behind(  # noqa: PLR0917 - fi
 
     waiting.send_signal(signal.Signals[f"SIG{name}"])
 
-    assert waiting.wait(timeout=20) == code
+    assert waiting.wait(timeout=PATIENCE) == code
     assert inspect("report").line == ()
 
 
@@ -219,7 +220,7 @@ def test_a_waiter_runs_after_the_holder(cli, held, eventually, terminated, inspe
 
     assert terminated(holder) == 128 + 15
 
-    assert waiting.wait(timeout=20) == 0
+    assert waiting.wait(timeout=PATIENCE) == 0
 
 
 def test_min_hold_keeps_the_lock_closed_after_a_quick_command(cli):
@@ -258,7 +259,7 @@ def test_twenty_runs_of_one_name_never_overlap(cli, tmp_path):
 
     runs = [cli.start("run", "report", "--", "sh", "-c", script) for _ in range(20)]
 
-    assert [one.wait(timeout=60) for one in runs] == [0] * 20
+    assert [one.wait(timeout=2 * PATIENCE) for one in runs] == [0] * 20
     lines = [line.split() for line in log.read_text().splitlines()]
     tokens = [int(token) for _, token in lines]
     assert [word for word, _ in lines] == ["begin", "end"] * 20

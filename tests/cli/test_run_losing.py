@@ -12,6 +12,7 @@ import textwrap
 import time
 
 import pytest
+from eventually import PATIENCE
 from freezing import freeze
 
 from holdfast.cli import guard as guards
@@ -26,7 +27,9 @@ STUBBORN = """
         open(f"{folder}/told", "w").close()
     signal.signal(signal.SIGTERM, note)
     alive = os.open(f"{folder}/alive", os.O_CREAT | os.O_WRONLY)
-    open(f"{folder}/pid", "w").write(str(os.getpid()))
+    with open(f"{folder}/pid.new", "w") as new:
+        new.write(str(os.getpid()))
+    os.rename(f"{folder}/pid.new", f"{folder}/pid")
     while True:
         os.pwrite(alive, b"%20.6f" % time.clock_gettime(time.CLOCK_BOOTTIME), 0)
         time.sleep(0.001)
@@ -100,7 +103,7 @@ def test_a_guard_that_is_stopped_keeps_nobody_waiting_and_acts_on_the_last_word(
 
     os.kill(guard.pid, signal.SIGCONT)
 
-    assert sleeper.wait(timeout=20) == -signal.SIGKILL
+    assert sleeper.wait(timeout=PATIENCE) == -signal.SIGKILL
     assert Clock().now() >= ends_at
     assert guard.has_struck()
 
@@ -121,7 +124,7 @@ def test_a_command_whose_group_is_stopped_for_long_goes_on_when_it_is_continued(
     go.touch()
     os.killpg(group, signal.SIGCONT)
 
-    assert running.wait(timeout=20) == 7
+    assert running.wait(timeout=PATIENCE) == 7
     assert running.stderr.read() == b""
 
 
@@ -137,7 +140,7 @@ def test_a_command_that_is_killed_while_its_group_is_stopped_ends_the_run(
 
     os.kill(int(ready.read_text()), signal.SIGKILL)
 
-    assert running.wait(timeout=20) == 128 + signal.SIGKILL
+    assert running.wait(timeout=PATIENCE) == 128 + signal.SIGKILL
     assert not inspect("report").holders
 
 
@@ -147,7 +150,7 @@ def test_a_broken_lock_ends_the_command(cli, stubborn, tmp_path):
 
     assert cli("break", "report", "--yes").returncode == 0
 
-    assert running.wait(timeout=20) == 73
+    assert running.wait(timeout=PATIENCE) == 73
     assert (tmp_path / "told").exists()
     assert b"an operator broke it" in running.stderr.read()
 
@@ -156,7 +159,7 @@ def test_a_frozen_store_ends_the_command_before_its_lease(stubborn, tmp_path, fr
     running = stubborn("--ttl", "3")
     lease_ends = frozen_store("report")
 
-    assert running.wait(timeout=20) == 73
+    assert running.wait(timeout=PATIENCE) == 73
 
     assert (tmp_path / "told").exists()
     assert _last_sign_of_life(tmp_path) < lease_ends
@@ -176,13 +179,13 @@ def test_a_frozen_holdfast_ends_the_command_before_its_lease(
 
     assert _last_sign_of_life(tmp_path) < lease_ends
     running.send_signal(signal.SIGCONT)
-    assert running.wait(timeout=20) == 73
+    assert running.wait(timeout=PATIENCE) == 73
 
 
 def test_max_hold_ends_the_command(cli, stubborn, tmp_path):
     running = stubborn("--ttl", "3", "--max-hold", "2")
 
-    assert running.wait(timeout=20) == 73
+    assert running.wait(timeout=PATIENCE) == 73
     assert (tmp_path / "told").exists()
     assert b"held for max_hold" in running.stderr.read()
     assert cli("run", "report", "--no-wait", "--", "true").returncode == 0
@@ -198,7 +201,7 @@ def test_what_the_command_started_is_ended_with_it(cli, tmp_path, eventually, is
 
     cli("break", "report", "--yes")
 
-    assert running.wait(timeout=20) == 73
+    assert running.wait(timeout=PATIENCE) == 73
     eventually(lambda: not is_running(int(pid.read_text())))
 
 
@@ -210,7 +213,7 @@ def test_a_command_that_obeys_is_ended_by_term_alone(cli, tmp_path, eventually):
 
     cli("break", "report", "--yes")
 
-    assert running.wait(timeout=20) == 73
+    assert running.wait(timeout=PATIENCE) == 73
     assert tidy.exists()
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from eventually import PATIENCE
 from servers.postgresql import shared_server
 
 import holdfast
@@ -81,7 +82,7 @@ def test_a_waiter_sees_its_place_and_the_holder(cli, held, on_terminal, terminat
     terminated(holder)
 
     screen.read_until("it ran")
-    assert waiting.wait(timeout=20) == 0
+    assert waiting.wait(timeout=PATIENCE) == 0
 
 
 def test_in_a_pipe_a_waiter_is_quiet(cli, held, eventually, terminated, inspect):
@@ -101,7 +102,7 @@ def test_the_command_can_read_the_keyboard(cli, on_terminal):
     screen.press("hello\n")
 
     screen.read_until("got hello")
-    assert running.wait(timeout=20) == 0
+    assert running.wait(timeout=PATIENCE) == 0
 
 
 def test_ctrl_c_reaches_the_command_exactly_once(cli, on_terminal, tmp_path):
@@ -112,7 +113,7 @@ def test_ctrl_c_reaches_the_command_exactly_once(cli, on_terminal, tmp_path):
 
     screen.press("\x03")
 
-    assert running.wait(timeout=20) == 5
+    assert running.wait(timeout=PATIENCE) == 5
     assert log.read_text() == "INT\n"
 
 
@@ -123,7 +124,7 @@ def test_ctrl_c_ends_a_wait(cli, held, on_terminal):
 
     screen.press("\x03")
 
-    assert waiting.wait(timeout=20) == 130
+    assert waiting.wait(timeout=PATIENCE) == 130
 
 
 def test_a_stopped_command_gives_the_shell_back_and_goes_on_in_the_foreground(cli, on_terminal):
@@ -139,7 +140,7 @@ def test_a_stopped_command_gives_the_shell_back_and_goes_on_in_the_foreground(cl
 
     screen.read_until("got-hello")
     screen.press("exit\n")
-    assert shell.wait(timeout=20) == 0
+    assert shell.wait(timeout=PATIENCE) == 0
 
 
 def test_a_command_stopped_for_longer_than_its_lease_is_not_continued(cli, on_terminal, tmp_path):
@@ -159,7 +160,7 @@ def test_a_command_stopped_for_longer_than_its_lease_is_not_continued(cli, on_te
     screen.read_until("code-73")
     assert not after.exists()
     screen.press("exit\n")
-    shell.wait(timeout=20)
+    shell.wait(timeout=PATIENCE)
 
 
 @pytest.fixture
@@ -202,7 +203,7 @@ def test_watching_shows_what_changes_until_ctrl_c(cli, held, on_terminal, termin
     screen.press("\x03")
 
     screen.read_to_the_end(watching)
-    assert watching.wait(timeout=20) == 0
+    assert watching.wait(timeout=PATIENCE) == 0
 
 
 def test_whoever_comes_while_the_operator_thinks_is_not_broken(cli, on_terminal):
@@ -217,7 +218,7 @@ def test_whoever_comes_while_the_operator_thinks_is_not_broken(cli, on_terminal)
         with lock as successor:
             screen.press("y\n")
             screen.read_until("nobody holds 'report'")
-            assert breaking.wait(timeout=20) == 1
+            assert breaking.wait(timeout=PATIENCE) == 1
             successor.renew()
 
 
@@ -232,7 +233,7 @@ def test_the_operator_is_asked_before_tables_are_dropped(cli, on_terminal):
             screen.press(f"{answer}\n")
             screen.read_to_the_end(asking)
 
-            assert asking.wait(timeout=20) == code
+            assert asking.wait(timeout=PATIENCE) == code
             tables = server.run("SELECT 1 FROM pg_tables WHERE schemaname = %s", schema)
             assert len(tables) == left
     finally:

@@ -3,8 +3,8 @@
 It looks when a function begins and after each call, of Python's or of C's; what Ctrl-C, a signal
 handler that raises, or the time limit of a worker raise, they raise there. A profile function is
 called at just these places, and what it raises is raised as theirs would be: at the beginning of
-the callee, or in the caller at the call, whose result is gone. Left out are finalizers, whose
-exceptions Python itself swallows, and how that is told.
+the callee, or in the caller at the call, whose result is gone. Left out are finalizers and what the
+collector calls, whose exceptions Python itself swallows, and how that is told.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ FINALIZERS = (
     "WeakSet.__init__.<locals>._remove",
     "WeakKeyDictionary.__init__.<locals>.remove",
     "WeakValueDictionary.__init__.<locals>.remove",
+    "gc_cumulative_time.<locals>.gc_callback",
     "FramelessHook._tell",
 )
-"""How their full names end; the last one tells what the others raise."""
+"""How their full names end; the last one tells what the others raise, the one before is
+Hypothesis' own."""
 
 
 def _is_place(frame: FrameType, event: str) -> bool:
