@@ -2,12 +2,14 @@
 
 `BackendContract` and `AsyncBackendContract` are the laws as a test suite: subclass one,
 say how to open your backend, and let pytest collect it. `FaultyBackend` breaks any
-backend on command; `ManualClock` and `VirtualTimeLoop` own the time.
+backend on command; `ManualClock` and `VirtualTimeLoop` own the time. Only the contracts need
+pytest.
 """
 
-from holdfast.testing._async.contract import AsyncBackendContract
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from holdfast.testing._async.faulty import AsyncFaultyBackend
-from holdfast.testing._sync.contract import BackendContract
 from holdfast.testing._sync.faulty import FaultyBackend
 from holdfast.testing.clock import (
     ManualClock,
@@ -15,6 +17,10 @@ from holdfast.testing.clock import (
     VirtualTimeLoop,
     run_in_virtual_time,
 )
+
+if TYPE_CHECKING:
+    from holdfast.testing._async.contract import AsyncBackendContract
+    from holdfast.testing._sync.contract import BackendContract
 
 __all__ = [
     "AsyncBackendContract",
@@ -26,3 +32,20 @@ __all__ = [
     "VirtualTimeLoop",
     "run_in_virtual_time",
 ]
+
+_CONTRACTS = {"AsyncBackendContract": "_async", "BackendContract": "_sync"}
+
+
+def __getattr__(name: str) -> object:
+    # Late: whoever wants a clock or a faulty backend may test with something else than pytest.
+    if name not in _CONTRACTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        contract = import_module(f"holdfast.testing.{_CONTRACTS[name]}.contract")
+    except ModuleNotFoundError as error:
+        if error.name != "pytest":
+            raise
+        raise ImportError(
+            f"holdfast.testing.{name} is run by pytest: pip install pytest"
+        ) from error
+    return getattr(contract, name)
