@@ -1,0 +1,1 @@
+"""Whether a history can have been a lock; values in, values out."""

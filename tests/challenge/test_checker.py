@@ -1,0 +1,210 @@
+"""The quick judge and the slow one agree, and say what a person would."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.challenge.checker.holds import Hold, definite_holds
+from holdfast.challenge.checker.search import is_possible, steps
+from holdfast.challenge.checker.shrinking import smallest
+from holdfast.challenge.checker.sweep import violations
+from holdfast.challenge.history import Event, operations
+
+ALL = 1000
+
+
+def hold(
+    client: str, granted: float, until: float, *, token: int | None = None, **more: object
+) -> Hold:
+    options: dict[str, object] = {"weight": 1, "capacity": 1, "asked": granted - 0.1} | more
+    released = options.pop("released", until + 0.1)
+    return Hold(
+        client=client, number=int(granted * 1000), name="door", token=token,
+        granted=granted, until=until, released=released, **options,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def seen(*events: tuple[float, str, str, str, int]) -> list[Hold]:
+    """Return the holds of (at, client, act, phase, number of the operation)."""
+    holds: dict[str, int] = {}
+    found = []
+    for at, client, act, phase, number in events:
+        if act == "acquire":
+            holds[client] = number
+        found.append(Event(at, client, act, phase, number, holds[client], "door"))  # type: ignore[arg-type]
+    return definite_holds(operations(found))
+
+
+# -- what is certain ------------------------------------------------------------------------
+
+
+def test_a_hold_is_certain_until_its_last_check_was_asked_for():
+    [one] = seen(
+        (1.0, "a", "acquire", "invoked", 1), (1.1, "a", "acquire", "ok", 1),
+        (2.0, "a", "check", "invoked", 2), (2.5, "a", "check", "ok", 2),
+        (3.0, "a", "check", "invoked", 3), (3.5, "a", "check", "fail", 3),
+    )  # fmt: skip
+
+    assert (one.granted, one.until, one.released) == (1.1, 2.0, None)
+
+
+def test_a_release_that_succeeded_was_asked_for_by_a_holder():
+    [one] = seen(
+        (1.0, "a", "acquire", "invoked", 1), (1.1, "a", "acquire", "ok", 1),
+        (2.0, "a", "release", "invoked", 2), (2.5, "a", "release", "ok", 2),
+    )  # fmt: skip
+
+    assert (one.until, one.released) == (2.0, 2.5)
+
+
+@pytest.mark.parametrize("phase", ["fail", "unknown"])
+def test_one_that_did_not_succeed_proves_nothing(phase):
+    """It may have been frozen since its acquire, and know it only now."""
+    assert not seen(
+        (1.0, "a", "acquire", "invoked", 1), (1.1, "a", "acquire", "ok", 1),
+        (2.0, "a", "release", "invoked", 2), (2.5, "a", "release", phase, 2),
+    )  # fmt: skip
+
+
+def test_an_acquire_that_nobody_knows_of_proves_nothing():
+    assert not seen(
+        (1.0, "a", "acquire", "invoked", 1), (1.1, "a", "acquire", "unknown", 1),
+    )  # fmt: skip
+
+
+# -- what is wrong ----------------------------------------------------------------------------
+
+
+def test_two_inside_at_once():
+    [found] = violations([hold("a", 1.0, 3.0), hold("b", 2.0, 4.0)])
+
+    assert (found.kind, found.at) == ("overlap", 2.0)
+    assert [one.client for one in found.holds] == ["a", "b"]
+    assert str(found).startswith("door: more inside than the door lets in at 2.000: client a from")
+
+
+def test_one_after_the_other():
+    assert not violations([hold("a", 1.0, 2.0), hold("b", 2.001, 4.0)])
+
+
+def test_a_writer_beside_a_reader():
+    reader = hold("a", 1.0, 3.0, capacity=ALL)
+
+    assert not violations([reader, hold("b", 1.5, 4.0, capacity=ALL)])
+    assert violations([reader, hold("b", 2.0, 4.0, weight=ALL, capacity=ALL)])
+
+
+def test_more_than_the_capacity():
+    three = [hold(name, 1.0 + number, 9.0, capacity=3) for number, name in enumerate("abc")]
+
+    assert not violations(three)
+    assert violations([*three, hold("d", 4.0, 9.0, capacity=3)])
+
+
+@pytest.mark.parametrize("token", [6, 7])
+def test_a_token_that_does_not_grow(token):
+    [found] = violations([hold("a", 1.0, 2.0, token=7), hold("b", 3.0, 4.0, token=token)])
+
+    assert found.kind == "token"
+
+
+def test_a_hold_that_is_entered_again_needs_no_room():
+    outer = hold("a", 1.0, 5.0)
+
+    assert not violations([outer, hold("a", 2.0, 3.0, within=outer.number)])
+
+
+# -- both judges --------------------------------------------------------------------------------
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Hold]:
+    """Few clients, few moments: some of them wrong, many of them nearly."""
+    capacity = draw(st.sampled_from([1, 1, 2, ALL]))
+    found = []
+    for number in range(draw(st.integers(1, 6))):
+        moments = draw(st.lists(st.integers(0, 40), min_size=4, max_size=4).map(sorted))
+        asked, granted, until, released = (each + number / 100 for each in moments)
+        found.append(
+            Hold(
+                client=str(number), number=number, name="door", capacity=capacity,
+                weight=draw(st.sampled_from([1, capacity])),
+                token=draw(st.one_of(st.none(), st.integers(0, 8))),
+                asked=asked, granted=granted, until=until,
+                released=draw(st.sampled_from([None, released])),
+            )
+        )  # fmt: skip
+    return found
+
+
+@settings(max_examples=600)
+@given(histories())
+def test_the_quick_judge_says_what_the_slow_one_says(holds):
+    assert bool(violations(holds)) == (not is_possible(steps(holds)))
+
+
+def a_long_history(pairs: int, clients: int) -> list[Hold]:
+    """Return what a lock may have done, with askers that overlap and some that never release."""
+    draw = random.Random(7)  # noqa: S311 - the same each time
+    now, found = 0.0, []
+    for number in range(pairs):
+        granted = now + draw.random()
+        until = granted + draw.random()
+        is_answered = draw.random() > 0.02
+        found.append(
+            Hold(
+                client=str(number % clients), number=number, name="door", weight=1, capacity=1,
+                token=number, asked=max(0.0, granted - draw.random() * clients / 2),
+                granted=granted, until=until,
+                released=until + draw.random() if is_answered else None,
+            )
+        )  # fmt: skip
+        now = until + 0.001
+    return found
+
+
+def test_a_long_history_is_judged_alike():
+    good = a_long_history(1000, 20)
+    bad = [*good, hold("x", 500.0, 510.0, token=10**9)]
+
+    assert not violations(good)
+    assert is_possible(steps(good)) is True
+    assert violations(bad)
+
+
+def test_the_search_gives_up_rather_than_never_end():
+    holds = [hold(str(n), 1.0, 2.0, asked=0.0, capacity=99, released=None) for n in range(40)]
+
+    assert (
+        is_possible(steps([*holds, hold("x", 3.0, 4.0, weight=100, capacity=99)]), most=500) is None
+    )
+
+
+# -- the smallest part ---------------------------------------------------------------------------
+
+
+def test_two_of_two_thousand_are_shown():
+    holds = a_long_history(2000, 5)
+    middle = holds[1000]
+    wrong = hold("x", middle.granted, middle.until)
+    tried = []
+
+    def is_wrong(part: object) -> bool:
+        tried.append(part)
+        return bool(violations(part))  # type: ignore[arg-type]
+
+    found = smallest([*holds[:1001], wrong, *holds[1001:]], is_wrong)
+
+    assert found == [middle, wrong]
+    assert len(tried) < 100
+
+
+@given(st.sets(st.integers(0, 50), min_size=1, max_size=4), st.integers(51, 200))
+def test_none_of_what_is_left_can_be_spared(needed, number):
+    found = smallest(range(number), lambda part: needed <= set(part))
+
+    assert found == sorted(needed)
