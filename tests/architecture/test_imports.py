@@ -44,7 +44,9 @@ PORT = {"backend", "wakeups", "single_flight"}
 
 # Stores do not know each other, so that each can be read, changed and taken away alone.
 KNOWS = {
-    "redlock": {"redis"},  # it asks several of them
+    "memcached": {"wires"},
+    "redis": {"wires"},
+    "redlock": {"redis", "wires"},  # it asks several of them
     "sqlite": {"sql"},
     "postgresql": {"sql"},
     "mysql": {"sql"},

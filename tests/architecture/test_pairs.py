@@ -34,6 +34,9 @@ DIFFERENCES = {
         "NodeWire": "one has a connection for all tasks, the other some for threads to take; "
         "only Nodes takes them in its hands",
     },
+    "backends/wires": {
+        "SocketLink": "as Redis's: one is driven by the loop, the other by the thread that asks",
+    },
     "backends/redis/subscription": {
         "Subscription.shut": "it has a connection of its own, which another thread may end",
     },
@@ -93,14 +96,14 @@ def offered(path: Path) -> Iterator[str]:
 
 
 def members(node: ast.ClassDef, body: list[ast.stmt]) -> set[str]:
-    """Return the public names in a class, with what it has of `holdfast.runtime` by inheritance.
+    """Return the public names in a class, with what it inherits of what pairs stand on.
 
-    A pair stands on the runtime: what its halves share there is offered by both, or by one.
+    What its halves share there is offered by both, or by one.
     """
     found = {one for part in node.body for one in names_of(part) if is_public(one)}
     parents = {ast.unparse(one).partition("[")[0] for one in node.bases}
     for one in body:
-        if not isinstance(one, ast.ImportFrom) or not is_of_runtime(one.module):
+        if not isinstance(one, ast.ImportFrom) or not is_stood_on(one.module):
             continue
         module = PACKAGE.joinpath(*str(one.module).split(".")[1:]).with_suffix(".py")
         inside = ast.parse(module.read_text(encoding="utf-8"), filename=str(module)).body
@@ -110,9 +113,9 @@ def members(node: ast.ClassDef, body: list[ast.stmt]) -> set[str]:
     return found
 
 
-def is_of_runtime(module: str | None) -> bool:
-    """Say whether a module stands in the runtime."""
-    return (module or "").startswith("holdfast.runtime.")
+def is_stood_on(module: str | None) -> bool:
+    """Say whether a module is of the runtime, or of the wires that stores share."""
+    return (module or "").startswith(("holdfast.runtime.", "holdfast.backends.wires."))
 
 
 def names_of(node: ast.stmt) -> list[str]:

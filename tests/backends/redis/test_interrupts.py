@@ -26,6 +26,7 @@ TOUCHED = {
         "runtime/reading.py",
         "runtime/blocking.py",
         "backends/redis/connection/threads.py",
+        "backends/wires/threads.py",
         "backends/redis/_sync/inbox.py",
         "backends/redis/_sync/heartbeats.py",
         "_sync/wakeups.py",

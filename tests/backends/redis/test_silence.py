@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from holdfast import OutcomeUnknown
-from holdfast.backends.redis.connection.aio import SILENCE, Link, Wire
+from holdfast.backends.redis.connection.aio import Link, Wire
 from holdfast.backends.redis.resp import packed
+from holdfast.backends.wires.aio import SILENCE
 from holdfast.testing import VirtualClock, run_in_virtual_time
 
 SHORT, LONG = SILENCE / 10, SILENCE * 10

@@ -7,7 +7,8 @@ from servers.redis import shared_server
 
 from holdfast import Locks
 from holdfast.backends.redis import requests
-from holdfast.backends.redis.resp import MORE, NotRedis, Parser, Push, Refusal, packed
+from holdfast.backends.redis.resp import NotRedis, Parser, Push, Refusal, packed
+from holdfast.backends.wires.parsing import MORE
 
 REPLIES = (
     (b":1794772136277282\r\n", 1794772136277282),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
+
+from holdfast.backends.wires.parsing import MORE, Gibberish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,13 +33,8 @@ class Push:
     items: list[Any]
 
 
-class NotRedis(Exception):
+class NotRedis(Gibberish):
     """Bytes that no Redis server sends."""
-
-
-MORE: Final = object()
-"""In place of a reply: more bytes are needed. Not an exception, because every request would
-raise it, and one that is kept for that gathers the frames of all who ever did."""
 
 
 def packed(*arguments: bytes) -> bytes:

@@ -1,8 +1,6 @@
 """The wire of the sync flavour: blocking calls on the caller's thread; `aio` is its pair.
 
-A small pool: each call takes a connection for itself and puts it back, so there are as
-many as threads that ever called at once. A call that is not answered in time closes its
-connection, whose next reply would belong to somebody who no longer listens.
+redis-py makes each connection, and `backends/wires/threads.py` asks on it.
 """
 
 from __future__ import annotations
@@ -20,10 +18,10 @@ from redis.retry import Retry
 from holdfast.backends.redis import refusals
 from holdfast.backends.redis.addresses import host_name_checked
 from holdfast.backends.redis.credentials import guarded
-from holdfast.backends.redis.resp import MORE, NotRedis, Parser, Push, Refusal, Reply, packed
+from holdfast.backends.redis.resp import NotRedis, Parser, Push, Refusal, Reply, packed
 from holdfast.backends.redis.subscription.threads import Subscription
-from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
-from holdfast.runtime.blocking import BlockingSocket, IdleLinks
+from holdfast.backends.wires.threads import SocketLink, SocketWire
+from holdfast.errors import BackendUnavailable, LockError
 
 if TYPE_CHECKING:
     import socket
@@ -34,29 +32,13 @@ if TYPE_CHECKING:
 __all__ = ["Link", "Wire", "client_of_sentinel", "kind_of_connection", "let_go_in_child"]
 
 
-class Link(BlockingSocket):
+class Link(SocketLink):
     """One connection, used by one thread at a time."""
 
-    __slots__ = ("_parser",)
+    __slots__ = ()
 
     def __init__(self, sock: socket.socket, clock: Clock, generation: int) -> None:
-        super().__init__(sock, clock, generation)
-        self._parser = Parser()
-
-    def receive(self, *, deadline: float) -> Reply | Push:
-        """Return the next reply, or raise OSError."""
-        parser = self._parser
-        while (reply := parser.next()) is MORE:
-            parser.feed(self._receive(deadline))
-        return reply
-
-    def take_in(self) -> None:
-        """Take what has come, without waiting for more; raise OSError if it has ended."""
-        self._parser.feed(self._here())
-
-    def buffered(self) -> Reply | Push:
-        """Return a reply that is already here, or MORE."""
-        return self._parser.next()
+        super().__init__(sock, Parser(), clock, generation=generation)
 
 
 def kind_of_connection(*, tls: bool, is_socket: bool) -> type:
@@ -75,18 +57,16 @@ def let_go_in_child(_clients: object) -> None:
     """Do nothing: such a client closes its copy of the connection, and says nothing there."""
 
 
-class Wire:
+class Wire(SocketWire[Link]):
     """The way to one server."""
 
     is_sharded = False
     """Whether names live on several servers, so that one request cannot speak of two."""
 
     def __init__(self, *, kind: type, options: dict[str, Any], clock: Clock, where: str) -> None:
-        self.where = where
+        super().__init__(clock=clock, where=where)
         self._kind = kind
         self._options = guarded(options, where=where)
-        self._clock = clock
-        self._idle = IdleLinks[Link](clock)
         self._subscriptions: weakref.WeakValueDictionary[int, Subscription] = (
             weakref.WeakValueDictionary()
         )
@@ -98,53 +78,13 @@ class Wire:
         kind = found.pop("connection_class", driver.Connection)
         return cls(kind=kind, options={**found, **options}, clock=clock, where=where)
 
-    # -- asking ------------------------------------------------------------------------
+    # -- connecting --------------------------------------------------------------------
 
-    def ask(self, request: bytes, *, deadline: float) -> Reply:
-        """Return the reply to one command, which may be a Refusal.
+    def _unreachable(self, error: BaseException) -> LockError:
+        return refusals.unreachable(error, where=self.where)
 
-        Raises BackendUnavailable if nothing was sent, OutcomeUnknown if no reply came.
-        """
-        link = self._take(deadline)
-        try:
-            link.send(request, deadline=deadline)
-            reply = link.receive(deadline=deadline)
-        except (OSError, NotRedis) as error:
-            link.close()
-            raise self._unanswered(error) from error
-        except BaseException:
-            # A KeyboardInterrupt, say: the reply is still on its way to this connection.
-            link.close()
-            raise
-        self._idle.put_back(link)
-        return reply
-
-    def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Reply]:
-        """Return the replies to several commands, sent together; an error for each that is lost."""
-        link = self._take(deadline)
-        replies: list[Reply] = []
-        try:
-            link.send(b"".join(requests), deadline=deadline)
-            replies.extend(link.receive(deadline=deadline) for _ in requests)
-        except (OSError, NotRedis) as error:
-            link.close()
-            unknown = self._unanswered(error)
-            return replies + [unknown] * (len(requests) - len(replies))
-        except BaseException:  # as above
-            link.close()
-            raise
-        self._idle.put_back(link)
-        return replies
-
-    def _unanswered(self, error: BaseException) -> LockError:
-        unknown: LockError = OutcomeUnknown(f"{self.where} did not answer: {error}")
-        if isinstance(error, NotRedis):
-            unknown = refusals.not_redis(where=self.where)
-        unknown.__cause__ = error
-        return unknown
-
-    def _take(self, deadline: float) -> Link:
-        return self._idle.take() or self._connect(deadline)
+    def _not_understood(self) -> LockError:
+        return refusals.not_redis(where=self.where)
 
     def _connect(self, deadline: float) -> Link:
         return self._dial({}, deadline)
@@ -254,14 +194,6 @@ class Wire:
         for one in self._subscriptions.valuerefs():
             if (subscription := one()) is not None:
                 subscription.shut()
-
-    def close(self) -> None:
-        """Close every connection: now, or when its call has ended."""
-        self._idle.close()
-
-    def after_fork_in_child(self) -> None:
-        """Let go of the parent's connections: closing them here ends nothing there."""
-        self._idle.forget()
 
 
 def _in_python() -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.backends.redis.cluster import listening
-from holdfast.backends.redis.resp import MORE, NotRedis, Push
+from holdfast.backends.redis.resp import NotRedis, Push
+from holdfast.backends.wires.parsing import MORE
 from holdfast.runtime.reading import ReadByTurns
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.backends.redis import refusals
 from holdfast.backends.redis.connection.threads import Link, Wire
-from holdfast.backends.redis.resp import MORE, NotRedis, Push
+from holdfast.backends.redis.resp import NotRedis, Push
 from holdfast.backends.redlock.round import GRACE, PATIENCE, Answer, Dropped, Round
+from holdfast.backends.wires.parsing import MORE
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 
 if TYPE_CHECKING:

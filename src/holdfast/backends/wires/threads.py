@@ -1,0 +1,134 @@
+"""The wire of the sync flavour: blocking calls on the caller's thread; `aio` is its pair.
+
+A small pool: each call takes a connection for itself and puts it back, so there are as
+many as threads that ever called at once. A call that is not answered in time closes its
+connection, whose next reply would belong to somebody who no longer listens.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from holdfast.backends.wires.parsing import MORE, Gibberish
+from holdfast.errors import LockError, OutcomeUnknown
+from holdfast.runtime.blocking import BlockingSocket, IdleLinks
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Sequence
+
+    from holdfast.backends.wires.parsing import Parser
+    from holdfast.runtime.clock import Clock
+
+__all__ = ["SocketLink", "SocketWire"]
+
+
+class SocketLink(BlockingSocket):
+    """One connection, used by one thread at a time."""
+
+    __slots__ = ("_parser",)
+
+    def __init__(
+        self, sock: socket.socket, parser: Parser, clock: Clock, *, generation: int
+    ) -> None:
+        super().__init__(sock, clock, generation)
+        self._parser = parser
+
+    def receive(self, *, deadline: float) -> Any:  # noqa: ANN401 - the protocol's
+        """Return the next reply, or raise OSError."""
+        parser = self._parser
+        while (reply := parser.next()) is MORE:
+            parser.feed(self._receive(deadline))
+        return reply
+
+    def take_in(self) -> None:
+        """Take what has come, without waiting for more; raise OSError if it has ended."""
+        self._parser.feed(self._here())
+
+    def buffered(self) -> Any:  # noqa: ANN401 - the protocol's
+        """Return a reply that is already here, or MORE."""
+        return self._parser.next()
+
+
+L = TypeVar("L", bound=SocketLink)
+
+
+class SocketWire(Generic[L]):
+    """The way to one server. A store says how a link is made, and what a failure of that means."""
+
+    def __init__(self, *, clock: Clock, where: str) -> None:
+        self.where = where
+        self._clock = clock
+        self._idle = IdleLinks[L](clock)
+
+    def ask(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - the protocol's
+        """Return the reply to one command, which may be a refusal.
+
+        Raises BackendUnavailable if nothing was sent, OutcomeUnknown if no reply came.
+        """
+        link = self._take(deadline)
+        try:
+            link.send(request, deadline=deadline)
+            reply = link.receive(deadline=deadline)
+        except (OSError, Gibberish) as error:
+            link.close()
+            raise self._unanswered(error) from error
+        except BaseException:
+            # A KeyboardInterrupt, say: the reply is still on its way to this connection.
+            link.close()
+            raise
+        self._idle.put_back(link)
+        return reply
+
+    def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Any]:
+        """Return the replies to several commands, sent together; an error for each that is lost."""
+        link = self._take(deadline)
+        replies: list[Any] = []
+        try:
+            link.send(b"".join(requests), deadline=deadline)
+            replies.extend(link.receive(deadline=deadline) for _ in requests)
+        except (OSError, Gibberish) as error:
+            link.close()
+            unknown = self._unanswered(error)
+            return replies + [unknown] * (len(requests) - len(replies))
+        except BaseException:  # as above
+            link.close()
+            raise
+        self._idle.put_back(link)
+        return replies
+
+    def _unanswered(self, error: BaseException) -> LockError:
+        unknown: LockError = OutcomeUnknown(f"{self.where} did not answer: {error}")
+        if isinstance(error, Gibberish):
+            unknown = self._not_understood()
+        unknown.__cause__ = error
+        return unknown
+
+    def _take(self, deadline: float) -> L:
+        return self._idle.take() or self._connect(deadline)
+
+    def _connect(self, deadline: float) -> L:
+        """Return a new link, or raise what `_unreachable` says."""
+        raise NotImplementedError
+
+    def _unreachable(self, error: BaseException) -> LockError:
+        """Return the error behind a connection that could not be made."""
+        raise NotImplementedError
+
+    def _not_understood(self) -> LockError:
+        """Return the error of a server that speaks another protocol."""
+        raise NotImplementedError
+
+    # -- closing -----------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Let no connection that was made before be used again, nor listened to."""
+        SocketWire.close(self)
+
+    def close(self) -> None:
+        """Close every connection: now, or when its call has ended."""
+        self._idle.close()
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the parent's connections: closing them here ends nothing there."""
+        self._idle.forget()
