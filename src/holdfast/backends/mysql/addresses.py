@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from holdfast.errors import ConfigurationError
+from holdfast.runtime.certificates import tls_context
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +28,6 @@ OPTIONS = frozenset(
     }
 )
 """What may stand in the URL after a question mark, or beside it."""
-
-_WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +67,6 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, object]) -> Ad
         )
     if socket is not None:
         settings["unix_socket"] = socket
-    if (context := _tls(options, where=where)) is not None:
+    if (context := tls_context(options, where=where)) is not None:
         settings["ssl"] = context
     return Address(where, settings)
-
-
-def _tls(options: Mapping[str, object], *, where: str) -> ssl.SSLContext | None:
-    """Return what checks the server's certificate, None if no option asks for TLS."""
-    files = {key: str(options[key]) for key in ("ssl_ca", "ssl_cert", "ssl_key") if key in options}
-    wanted = _WORDS.get(str(options.get("ssl", bool(files))).lower())
-    if wanted is None:
-        raise ConfigurationError(f"{where}: ssl={options['ssl']!r}: true or false is accepted")
-    if not wanted:
-        return None
-    try:
-        context = ssl.create_default_context(cafile=files.get("ssl_ca"))
-        if "ssl_cert" in files:
-            context.load_cert_chain(files["ssl_cert"], files.get("ssl_key"))
-    except OSError as error:
-        raise ConfigurationError(
-            f"{where}: a certificate cannot be read ({error}); see ssl_ca, ssl_cert, ssl_key"
-        ) from error
-    return context
