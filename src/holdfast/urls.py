@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ROOMS = (
     "etcd",
+    "memcached",
     "memory",
     "mysql",
     "postgresql",

@@ -26,6 +26,9 @@ DIFFERENCES = {
         "Link": "one is driven by the loop, the other by the thread that asks; only what is "
         "written for one flavour takes it in its hands",
     },
+    "backends/memcached/connection": {
+        "Link": "one is driven by the loop, the other by the thread that asks",
+    },
     "backends/redis/connection": {
         "Link": "one is driven by the loop, the other by the thread that asks; only what is "
         "written for one flavour takes it in its hands",

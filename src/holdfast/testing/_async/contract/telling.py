@@ -170,7 +170,7 @@ class AsyncLawsOfTelling(AsyncSubject):
         """
         locks, backend = self.faulty(ttl=self.ttl, request_timeout=30.0)
         lease = await locks.lock("gate").acquire()
-        backend.delay("release", 1.5 * self.ttl)
+        backend.delay("release", 1.5 * self.ttl + self.late)
 
         with suppress(LeaseLost):
             await lease.release()

@@ -172,7 +172,7 @@ class LawsOfTelling(Subject):
         """
         locks, backend = self.faulty(ttl=self.ttl, request_timeout=30.0)
         lease = locks.lock("gate").acquire()
-        backend.delay("release", 1.5 * self.ttl)
+        backend.delay("release", 1.5 * self.ttl + self.late)
 
         with suppress(LeaseLost):
             lease.release()

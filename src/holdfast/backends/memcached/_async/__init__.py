@@ -1,0 +1,1 @@
+"""The verbs on memcached: the source of both flavours."""

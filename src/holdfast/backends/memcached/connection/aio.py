@@ -1,0 +1,129 @@
+"""The wire of the asyncio flavour: one multiplexed connection; `threads` is its pair."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from holdfast.backends.memcached import meta, refusals
+from holdfast.backends.memcached.greeting import greeting
+from holdfast.backends.memcached.steps import Versions
+from holdfast.backends.wires.aio import SocketLink, SocketWire
+from holdfast.backends.wires.parsing import Gibberish
+from holdfast.errors import LockError, OutcomeUnknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from holdfast.backends.memcached.addresses import Address
+    from holdfast.backends.memcached.steps import Steps
+    from holdfast.runtime.clock import Clock
+
+__all__ = ["Link", "Wire"]
+
+T = TypeVar("T")
+
+
+class Link(SocketLink):
+    """One connection, and what it knows of the items."""
+
+    def __init__(self, ours: bytes, clock: Clock, *, where: str) -> None:
+        super().__init__(meta.Parser(ours), where=where)
+        self.versions = Versions(clock.now)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Read and write it from now on."""
+        self._transport = cast("asyncio.Transport", transport)
+
+
+class Wire(SocketWire[Link]):
+    """The way to one server; of its keys those are listed that begin with `ours`."""
+
+    def __init__(self, address: Address, *, ours: bytes, clock: Clock) -> None:
+        super().__init__(clock=clock, where=address.where)
+        self._address = address
+        self._ours = ours
+
+    async def converse(self, begin: Callable[[Versions], Steps[T]], *, deadline: float) -> T:
+        """Return what the steps return, all of them over one connection.
+
+        Raises BackendUnavailable if nothing was sent, OutcomeUnknown if an answer is missing.
+        """
+        link = self._link
+        if link is None or link.lost.done():
+            link = await self._connected(deadline)
+        return await self._drive(link, begin(link.versions), self._loop_time(deadline))
+
+    async def converse_all(
+        self, begins: Sequence[Callable[[Versions], Steps[T]]], *, deadline: float
+    ) -> list[T | LockError]:
+        """Do steps that know nothing of each other side by side; an error for each that failed."""
+        link = await self._connected(deadline)
+        moment = self._loop_time(deadline)
+
+        async def one(begin: Callable[[Versions], Steps[T]]) -> T | LockError:
+            try:
+                return await self._drive(link, begin(link.versions), moment)
+            except LockError as error:
+                return error
+
+        return await asyncio.gather(*map(one, begins))
+
+    async def ask(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - any answer
+        """Return the answer to one command; a refusal is raised."""
+        link = await self._connected(deadline)
+        answer = await link.send(request, deadline=self._loop_time(deadline))
+        return self._accepted(link, answer)
+
+    async def _drive(self, link: Link, steps: Generator[bytes, Any, T], moment: float) -> T:
+        try:
+            request = next(steps)
+            while True:
+                if link.lost.done():
+                    raise OutcomeUnknown(f"{self.where} closed the connection between two requests")
+                answer = await link.send(request, deadline=moment)
+                request = steps.send(self._accepted(link, answer))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        except Gibberish as error:
+            link.close()
+            raise refusals.not_memcached(where=self.where) from error
+
+    def _accepted(self, link: Link, answer: meta.Answer) -> meta.Answer:
+        if isinstance(answer, meta.Refusal):
+            if not answer.is_in_step:
+                link.close()
+            raise refusals.refused(answer, where=self.where)
+        return answer
+
+    # -- connecting --------------------------------------------------------------------
+
+    async def _connect(self, deadline: float) -> Link:
+        address, loop = self._address, asyncio.get_running_loop()
+        made = partial(Link, self._ours, self._clock, where=self.where)
+        link: Link | None = None
+        try:
+            async with asyncio.timeout_at(self._loop_time(deadline)):
+                _, link = await loop.create_connection(
+                    made, address.host, address.port, ssl=address.tls
+                )
+            await self._drive(link, greeting(address), self._loop_time(deadline))
+        except OSError as error:
+            raise self._unreachable(error) from error
+        except OutcomeUnknown as error:
+            if link is not None:
+                link.close()
+            raise self._unreachable(error.__cause__ or error) from error
+        except BaseException:
+            # A cancellation, or a refusal: nobody will use it.
+            if link is not None:
+                link.close()
+            raise
+        return link
+
+    def _unreachable(self, error: BaseException) -> LockError:
+        if isinstance(error, Gibberish | ValueError):
+            return refusals.not_memcached(where=self.where)
+        return refusals.unreachable(error, where=self.where)

@@ -1,0 +1,148 @@
+"""The wire of the sync flavour: blocking calls on the caller's thread; `aio` is its pair."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.backends.memcached import meta, refusals
+from holdfast.backends.memcached.greeting import greeting
+from holdfast.backends.memcached.steps import Versions
+from holdfast.backends.wires.parsing import Gibberish
+from holdfast.backends.wires.threads import SocketLink, SocketWire
+from holdfast.errors import BackendUnavailable, LockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from holdfast.backends.memcached.addresses import Address
+    from holdfast.backends.memcached.steps import Steps
+    from holdfast.runtime.clock import Clock
+
+__all__ = ["Link", "Wire"]
+
+T = TypeVar("T")
+
+
+class Link(SocketLink):
+    """One connection, used by one thread at a time, and what it knows of the items."""
+
+    __slots__ = ("versions",)
+
+    def __init__(self, sock: socket.socket, ours: bytes, clock: Clock, generation: int) -> None:
+        super().__init__(sock, meta.Parser(ours), clock, generation=generation)
+        self.versions = Versions(clock.now)
+
+
+class Wire(SocketWire[Link]):
+    """The way to one server; of its keys those are listed that begin with `ours`."""
+
+    def __init__(self, address: Address, *, ours: bytes, clock: Clock) -> None:
+        super().__init__(clock=clock, where=address.where)
+        self._address = address
+        self._ours = ours
+
+    def converse(self, begin: Callable[[Versions], Steps[T]], *, deadline: float) -> T:
+        """Return what the steps return, all of them over one connection.
+
+        Raises BackendUnavailable if nothing was sent, OutcomeUnknown if an answer is missing.
+        """
+        link = self._take(deadline)
+        try:
+            result = self._drive(link, begin(link.versions), deadline)
+        except (OSError, Gibberish) as error:
+            link.close()
+            raise self._unanswered(error) from error
+        except BaseException:
+            # A refusal, or a KeyboardInterrupt, say: an answer may still be on its way.
+            link.close()
+            raise
+        self._idle.put_back(link)
+        return result
+
+    def converse_all(
+        self, begins: Sequence[Callable[[Versions], Steps[T]]], *, deadline: float
+    ) -> list[T | LockError]:
+        """Do steps that know nothing of each other side by side; an error for each that failed."""
+        link = self._take(deadline)
+        ended: dict[int, T | LockError] = {}
+        try:
+            self._drive_all(link, [begin(link.versions) for begin in begins], ended, deadline)
+        except (OSError, Gibberish) as error:
+            link.close()
+            unknown = self._unanswered(error)
+            return [ended.get(number, unknown) for number in range(len(begins))]
+        except BaseException:  # as above
+            link.close()
+            raise
+        self._idle.put_back(link)
+        return [ended[number] for number in range(len(begins))]
+
+    def ask(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - any answer
+        """Return the answer to one command; a refusal is raised."""
+        return self._accepted(super().ask(request, deadline=deadline))
+
+    def _drive(self, link: Link, steps: Generator[bytes, Any, T], deadline: float) -> T:
+        try:
+            request = next(steps)
+            while True:
+                link.send(request, deadline=deadline)
+                request = steps.send(self._accepted(link.receive(deadline=deadline)))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _drive_all(
+        self, link: Link, many: list[Steps[T]], ended: dict[int, T | LockError], deadline: float
+    ) -> None:
+        """Send together what each of them asks next, until all have ended."""
+        asked = {number: next(steps) for number, steps in enumerate(many)}
+        while asked:
+            link.send(b"".join(asked.values()), deadline=deadline)
+            answered, asked = list(asked), {}
+            for number in answered:
+                answer = link.receive(deadline=deadline)
+                try:
+                    asked[number] = many[number].send(self._accepted(answer))
+                except StopIteration as end:
+                    ended[number] = end.value
+                except LockError as error:
+                    ended[number] = error
+
+    def _accepted(self, answer: meta.Answer) -> Any:  # noqa: ANN401 - any answer
+        if isinstance(answer, meta.Refusal):
+            raise refusals.refused(answer, where=self.where)
+        return answer
+
+    # -- connecting --------------------------------------------------------------------
+
+    def _connect(self, deadline: float) -> Link:
+        address, generation = self._address, self._idle.generation
+        left = deadline - self._clock.now()
+        if left <= 0:
+            raise BackendUnavailable(f"{self.where}: there was no time left to connect")
+        sock: socket.socket | None = None
+        try:
+            sock = socket.create_connection((address.host, address.port), timeout=left)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if address.tls is not None:
+                sock = address.tls.wrap_socket(sock, server_hostname=address.host)
+            link = Link(sock, self._ours, self._clock, generation)
+            self._drive(link, greeting(address), deadline)
+        except (OSError, Gibberish) as error:
+            if sock is not None:
+                sock.close()
+            raise self._unreachable(error) from error
+        except BaseException:  # an interrupt, or a refusal: nobody will use it
+            if sock is not None:
+                sock.close()
+            raise
+        return link
+
+    def _unreachable(self, error: BaseException) -> LockError:
+        if isinstance(error, Gibberish | ValueError):
+            return self._not_understood()
+        return refusals.unreachable(error, where=self.where)
+
+    def _not_understood(self) -> LockError:
+        return refusals.not_memcached(where=self.where)

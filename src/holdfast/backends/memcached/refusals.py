@@ -1,0 +1,89 @@
+"""What went wrong, as a sentence that says what to do; no password in any of them."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+from holdfast.errors import (
+    BackendMisbehaved,
+    BackendUnavailable,
+    ConfigurationError,
+    LockError,
+)
+
+if TYPE_CHECKING:
+    from holdfast.backends.memcached.meta import Refusal
+
+# By what the server's words hold. {where} is the store, {text} those words.
+_CONFIGURATION = {
+    "unauthenticated": "{where} asks for a user and a password; "
+    "give them in the URL (memcached://user:password@host)",
+    "authentication failure": "{where} does not know this user and password; "
+    "correct them in the URL",
+    "metadump not allowed": "{where} does not list its keys (-X); one name can still be looked "
+    "at with `holdfast show`",
+    "lru crawler disabled": "{where} does not list its keys (no_lru_crawler); one name can still "
+    "be looked at with `holdfast show`",
+}
+_OUTAGE = {
+    "out of memory": "{where} is out of memory and takes no new items; give it memory (-m), or "
+    "let it evict (no -M): a name that has no item yet cannot be locked until then",
+    "too many open connections": "{where} has no room for another connection; raise -c, or find "
+    "who keeps them",
+    "BUSY": "{where} is listing its keys for somebody else; try again",
+}
+_TOO_OLD = (
+    "{where} does not know the meta commands: memcached 1.6 or newer is needed, and none that "
+    "speaks the binary protocol alone (-B binary, -S)"
+)
+_NOT_MEMCACHED = (
+    "{where} answers, but not as a memcached server does; "
+    "is this the right port, and does it want TLS (ssl=true)?"
+)
+_TLS = (
+    "{where}: no TLS connection could be made ({text}); ssl=true is for servers that speak TLS; "
+    "the certificate must be trusted here (ssl_ca), and a server may ask for ours (ssl_cert, "
+    "ssl_key)"
+)
+_REASONS: dict[type[BaseException], str] = {
+    socket.gaierror: "{where}: this host name has no address; correct it, or see to the "
+    "name service",
+    ConnectionRefusedError: "nothing listens at {where}; start the server, or correct the "
+    "host and the port",
+    TimeoutError: "{where} did not answer in time; is the address right, and is it a memcached "
+    "server that can be reached from here?",
+    ConnectionError: "{where} closed the connection before it had answered; is it a memcached "
+    "server, and does it want TLS (ssl=true)?",
+}
+
+
+def refused(refusal: Refusal, *, where: str) -> LockError:
+    """Return the error behind an answer that says no: the server did nothing."""
+    text = refusal.text
+    for words, sentence in _CONFIGURATION.items():
+        if words in text:
+            return ConfigurationError(sentence.format(where=where, text=text))
+    for words, sentence in _OUTAGE.items():
+        if words in text:
+            return BackendUnavailable(sentence.format(where=where, text=text))
+    if text == "ERROR":
+        return ConfigurationError(_TOO_OLD.format(where=where))
+    return BackendMisbehaved(f"{where}: {text}")
+
+
+def unreachable(error: BaseException, *, where: str) -> LockError:
+    """Return the error behind a connection that could not be made."""
+    text = " ".join(str(one) for one in error.args) or type(error).__name__
+    if isinstance(error, ssl.SSLError):
+        return ConfigurationError(_TLS.format(where=where, text=text))
+    for kind, sentence in _REASONS.items():
+        if isinstance(error, kind):
+            return BackendUnavailable(sentence.format(where=where))
+    return BackendUnavailable(f"{where} cannot be reached: {text}")
+
+
+def not_memcached(*, where: str) -> LockError:
+    """Return the error of a server that speaks another protocol."""
+    return ConfigurationError(_NOT_MEMCACHED.format(where=where))
