@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-SUITES = ("embedded", "etcd", "redis", "redlock", "sql", "waiting", "zookeeper")
+SUITES = ("embedded", "etcd", "memcached", "redis", "redlock", "sql", "waiting", "zookeeper")
 
 
 def main() -> None:

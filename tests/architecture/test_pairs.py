@@ -38,7 +38,7 @@ DIFFERENCES = {
         "only Nodes takes them in its hands",
     },
     "backends/wires": {
-        "SocketLink": "as Redis's: one is driven by the loop, the other by the thread that asks",
+        "SocketLink": "one is driven by the loop, the other by the thread that asks",
     },
     "backends/redis/subscription": {
         "Subscription.shut": "it has a connection of its own, which another thread may end",

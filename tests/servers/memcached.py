@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 from functools import cache
+from pathlib import Path
 from typing import Self
 
 from servers.certificates import Certificates
@@ -19,14 +21,11 @@ class MemcachedServer(Server):
     kind = "memcached"
     account = "daemon"
 
-    def __init__(
-        self, *options: str, login: str = "", tls: Certificates | None = None, listen: str = ""
-    ) -> None:
+    def __init__(self, *options: str, login: str = "", tls: Certificates | None = None) -> None:
         super().__init__()
         self.options = options
         self.login = login
         self.tls = tls
-        self.listen = listen or "127.0.0.1"
 
     @property
     def url(self) -> str:
@@ -47,9 +46,15 @@ class MemcachedServer(Server):
             users.chmod(0o644)
             options += ["-Y", str(users)]
         if self.tls is not None:
-            files = {"cert": self.tls.certificate, "key": self.tls.key}
-            options += ["-Z", "-o", f"ssl_chain_cert={files['cert']},ssl_key={files['key']}"]
-        return ["memcached", "-l", self.listen, "-p", str(self.port), "-U", "0", *options]
+            # Copies: it runs as somebody who may not read the tests' own.
+            certificate, key = map(self._copied, (self.tls.certificate, self.tls.key))
+            options += ["-Z", "-o", f"ssl_chain_cert={certificate},ssl_key={key}"]
+        return ["memcached", "-l", "127.0.0.1", "-p", str(self.port), "-U", "0", *options]
+
+    def _copied(self, file: str) -> Path:
+        copy = Path(shutil.copy(file, self.directory))
+        copy.chmod(0o644)
+        return copy
 
     def serves(self) -> bool:
         """Whether it takes connections; and answers, where one may speak plainly."""

@@ -73,8 +73,8 @@ class Lease:
         token = self._hold.grant.token
         if token is None:
             raise TokenUnavailable(
-                "this backend has no fencing tokens; protect the resource by another backend, or "
-                "by the same one without mode=advisory",
+                "this backend has no fencing tokens; protect the resource by one that has (etcd, "
+                "mysql, postgresql, redis, redlock, sqlite, zookeeper), and without mode=advisory",
                 name=self.name,
             )
         return token

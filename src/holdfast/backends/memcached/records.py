@@ -25,9 +25,6 @@ FORMAT = 1
 FREE_FOR = 86_400
 """An item that says FREE is kept so long after it was last changed. Nothing hangs on it."""
 
-LONGEST_TTL = 30 * 86_400.0 - 1
-"""memcached takes more than thirty days for a date, and one second is added to every ttl."""
-
 _NOBODY = "-"
 
 
@@ -128,7 +125,10 @@ class Record:
 
 
 def seconds_for(ttl: float) -> int:
-    """Return what the server is asked for, so that it keeps an item no shorter than this."""
+    """Return what the server is asked for, so that it keeps an item no shorter than this.
+
+    It takes more than thirty days for a date, and no option of ours is longer than a week.
+    """
     return math.ceil(ttl) + 1
 
 

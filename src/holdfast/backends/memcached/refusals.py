@@ -47,13 +47,17 @@ _TLS = (
     "the certificate must be trusted here (ssl_ca), and a server may ask for ours (ssl_cert, "
     "ssl_key)"
 )
+_SILENT = (
+    "{where} did not answer in time; is the address right, and is it a memcached server that can "
+    "be reached from here?"
+)
 _REASONS: dict[type[BaseException], str] = {
     socket.gaierror: "{where}: this host name has no address; correct it, or see to the "
     "name service",
     ConnectionRefusedError: "nothing listens at {where}; start the server, or correct the "
     "host and the port",
-    TimeoutError: "{where} did not answer in time; is the address right, and is it a memcached "
-    "server that can be reached from here?",
+    TimeoutError: _SILENT,
+    BlockingIOError: _SILENT,  # what the kernel says of a socket whose time is up
     ConnectionError: "{where} closed the connection before it had answered; is it a memcached "
     "server, and does it want TLS (ssl=true)?",
 }

@@ -50,11 +50,11 @@ class Versions:
         """Return what is known, and know it no more: whoever asks is about to change it."""
         return self._seen.pop(key)
 
-    def keep(self, key: bytes, record: Record, cas: int) -> None:
+    def keep(self, key: bytes, seen: Seen) -> None:
         """Know what was just written."""
         if len(self._seen) >= KEPT:
             del self._seen[next(iter(self._seen))]
-        self._seen[key] = Seen(record, cas, self.now(), record.seconds)
+        self._seen[key] = seen
 
     def forget(self, key: bytes) -> None:
         """Know nothing of it any more."""
@@ -86,11 +86,12 @@ def acquire(
             seen = Seen(record, reply.number(b"c"), versions.now(), record.seconds)
         if record.state is State.FREE:
             wanted = record.held_by(claim, token=mint(record.token))
+            is_ours = yield from _swapped(versions, key, seen, wanted)
         elif record.is_of(claim):
-            wanted = _renewed(versions, seen, record, claim)
+            is_ours = yield from _prolonged(versions, key, seen, wanted := record, claim)
         else:
             return record.held(remaining=seen.remaining)
-        if (yield from _swapped(versions, key, seen, wanted)):
+        if is_ours:
             return Grant(claim, wanted.token or None, claim.ttl)
         # Another was faster; or it was a request of ours that nobody waits for any more.
         seen = yield from _read(versions, key)
@@ -100,8 +101,7 @@ def renew(versions: Versions, key: bytes, claim: Claim) -> Steps[Renewal]:
     """Set the deadline anew of what this claim still holds."""
     seen = yield from _known_of(versions, key, claim)
     while (record := seen.record) is not None and record.is_of(claim):
-        wanted = _renewed(versions, seen, record, claim)
-        if (yield from _swapped(versions, key, seen, wanted)):
+        if (yield from _prolonged(versions, key, seen, record, claim)):
             return Renewal.RENEWED
         seen = yield from _read(versions, key)
     return Renewal.BROKEN if record is not None and record.broken == claim.id else Renewal.LOST
@@ -180,15 +180,27 @@ def _known_of(versions: Versions, key: bytes, claim: Claim) -> Steps[Seen]:
     return (yield from _read(versions, key))
 
 
-def _swapped(versions: Versions, key: bytes, seen: Seen, wanted: Record) -> Steps[bool]:
-    """Change the item if it is still as it was seen; false if it is not."""
+def _prolonged(
+    versions: Versions, key: bytes, seen: Seen, record: Record, claim: Claim
+) -> Steps[bool]:
+    """Let the server count anew, and write down for how long it was held so far."""
+    now = versions.now()
+    wanted = replace(record.aged(now - seen.at), ttl=claim.ttl)
+    return (yield from _swapped(versions, key, seen, wanted, at=now))
+
+
+def _swapped(
+    versions: Versions, key: bytes, seen: Seen, wanted: Record, *, at: float | None = None
+) -> Steps[bool]:
+    """Change the item if it is still as it was seen; false if it is not.
+
+    What it says is true `at` that time, or else when the answer has come: a hold is counted from
+    there, so that a min_hold is not cut short by the time that its grant was under way.
+    """
     value, seconds = wanted.to_bytes(), wanted.seconds
     reply = yield meta.swap(key, value, cas=seen.cas, seconds=seconds)
     if reply.code != b"HD":
         return False
-    versions.keep(key, wanted, reply.number(b"c"))
+    at = versions.now() if at is None else at
+    versions.keep(key, Seen(wanted, reply.number(b"c"), at, seconds))
     return True
-
-
-def _renewed(versions: Versions, seen: Seen, record: Record, claim: Claim) -> Record:
-    return replace(record.aged(versions.now() - seen.at), ttl=claim.ttl)

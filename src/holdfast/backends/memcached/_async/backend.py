@@ -14,7 +14,7 @@ from holdfast.backends.memcached.addresses import OPTIONS, address_of_url
 from holdfast.backends.memcached.connection.aio import Wire
 from holdfast.backends.memcached.findings import Facts, findings, statistics
 from holdfast.backends.memcached.keys import key_of, listed_as
-from holdfast.backends.memcached.options import checked_claim, checked_tokens
+from holdfast.backends.memcached.options import checked_tokens
 from holdfast.backends.memcached.pauses import Pauses
 from holdfast.core.naming import checked_namespace
 from holdfast.core.tokens import next_token
@@ -79,7 +79,6 @@ class AsyncMemcachedBackend(AsyncBackend):
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
-        checked_claim(claim)
         with self._state:
             self._longest_ttl = max(self._longest_ttl, claim.ttl)
             if self._tombs.has(claim, now=self._clock.now()):
@@ -151,7 +150,7 @@ class AsyncMemcachedBackend(AsyncBackend):
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
         """See the protocol; the deadline is for each request, as there may be many."""
         patience = deadline - self._clock.now()
-        listed: meta.Lines = await self._slow_wire.ask(meta.EVERY_KEY, deadline=deadline)
+        listed = await self._slow_wire.ask(meta.EVERY_KEY, deadline=deadline)
         found: list[Inspection] = []
         for key in _keys(listed, namespace=self._namespace):
             one = await self._wire.converse(

@@ -16,7 +16,7 @@ from holdfast.backends.memcached.addresses import OPTIONS, address_of_url
 from holdfast.backends.memcached.connection.threads import Wire
 from holdfast.backends.memcached.findings import Facts, findings, statistics
 from holdfast.backends.memcached.keys import key_of, listed_as
-from holdfast.backends.memcached.options import checked_claim, checked_tokens
+from holdfast.backends.memcached.options import checked_tokens
 from holdfast.backends.memcached.pauses import Pauses
 from holdfast.core.naming import checked_namespace
 from holdfast.core.tokens import next_token
@@ -81,7 +81,6 @@ class MemcachedBackend(Backend):
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
-        checked_claim(claim)
         with self._state:
             self._longest_ttl = max(self._longest_ttl, claim.ttl)
             if self._tombs.has(claim, now=self._clock.now()):
@@ -149,7 +148,7 @@ class MemcachedBackend(Backend):
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         """See the protocol; the deadline is for each request, as there may be many."""
         patience = deadline - self._clock.now()
-        listed: meta.Lines = self._slow_wire.ask(meta.EVERY_KEY, deadline=deadline)
+        listed = self._slow_wire.ask(meta.EVERY_KEY, deadline=deadline)
         found: list[Inspection] = []
         for key in _keys(listed, namespace=self._namespace):
             one = self._wire.converse(

@@ -124,6 +124,6 @@ class Wire(SocketWire[Link]):
         return link
 
     def _unreachable(self, error: BaseException) -> LockError:
-        if isinstance(error, Gibberish | ValueError):
+        if isinstance(error, Gibberish):
             return refusals.not_memcached(where=self.where)
         return refusals.unreachable(error, where=self.where)

@@ -140,7 +140,7 @@ class Wire(SocketWire[Link]):
         return link
 
     def _unreachable(self, error: BaseException) -> LockError:
-        if isinstance(error, Gibberish | ValueError):
+        if isinstance(error, Gibberish):
             return self._not_understood()
         return refusals.unreachable(error, where=self.where)
 

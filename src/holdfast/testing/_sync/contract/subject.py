@@ -50,7 +50,8 @@ class Subject:
     """For clients whose own patience is not on trial: a store may stand still for seconds."""
 
     late: ClassVar[float] = 0.0
-    """How much later than after its ttl the store may end what a silent client held."""
+    """How much later than after its ttl the store may end what a silent client held, or open
+    what a min_hold kept closed."""
 
     virtual_time: ClassVar[bool] = False
     """Whether an asyncio test may run on virtual time: the store's clock is the client's."""

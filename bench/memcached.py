@@ -1,0 +1,173 @@
+"""memcached: our whole lock against the bare commands of the drivers that others build one on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+
+import aiomcache
+import emcache
+import pymemcache
+
+import holdfast
+from bench.measuring import machine, side_by_side, tell_ratios
+from bench.memcached_server import running, server_version
+from bench.reporting import Report
+
+OURS = "holdfast memcached"
+CLAIM = b"0123456789abcdef0123456789abcdef"
+TTL = 31
+GONE = -1
+"""An expiry that ends the item at once: how a cas command releases a lock."""
+TASKS = (1, 100)
+
+NOTES = """\
+The drivers are measured without a lock around them: the three commands by which one can be taken,
+and given back only if it is still ours (add, gets, cas). Ours is the whole lock, with its watchdog,
+re-entry and the claim that can be withdrawn.
+
+The machine was busy with other work while this was measured (load {load:.1f} on {cores} cores), so
+the ratios count and the times do not."""
+
+
+def main() -> Report:
+    report = Report("memcached", "memcached, measured")
+    peers = ("pymemcache", "emcache", "aiomcache")
+    with running() as port:
+        versions = ", ".join(f"{peer} {version(peer)}" for peer in peers)
+        report.say(
+            f"memcached {server_version(port)}; {versions}; {machine()}. "
+            "All in one run, in turns; `make bench` repeats it."
+        )
+        uncontended(report, port)
+        asyncio_tasks(report, port)
+    report.say(NOTES.format(load=os.getloadavg()[0], cores=os.cpu_count()))
+    return report
+
+
+# -- one lock, nobody else ---------------------------------------------------------------
+
+
+def uncontended(report: Report, port: int) -> None:
+    """One thread takes and gives back a free lock."""
+    locks = holdfast.Locks(f"memcached://127.0.0.1:{port}")
+    client = pymemcache.Client(("127.0.0.1", port), no_delay=True)
+    seconds = side_by_side(
+        {
+            OURS: ours_cycle(locks),
+            "pymemcache add, gets, cas": pymemcache_cycle(client),
+            "raw socket, meta add and delete": raw_cycle(port),
+        },
+        rounds=15,
+        cycles=400,
+    )
+    locks.close()
+    client.close()
+    tell_ratios(report, "Uncontended: acquire and release, median", seconds, ours=OURS)
+    report.chart("cycle", "Uncontended cycle", {k: v * 1e6 for k, v in seconds.items()}, "µs")
+
+
+def ours_cycle(locks: holdfast.Locks) -> Callable[[int], None]:
+    lock = locks.lock("ours")
+
+    def run(cycles: int) -> None:
+        for _ in range(cycles):
+            with lock:
+                pass
+
+    return run
+
+
+def pymemcache_cycle(client: pymemcache.Client) -> Callable[[int], None]:
+    def run(cycles: int) -> None:
+        for _ in range(cycles):
+            assert client.add("theirs", CLAIM, expire=TTL, noreply=False)
+            value, cas = client.gets("theirs")
+            assert value == CLAIM
+            assert client.cas("theirs", b"", cas, expire=GONE, noreply=False)
+
+    return run
+
+
+def raw_cycle(port: int) -> Callable[[int], None]:
+    link = socket.create_connection(("127.0.0.1", port))
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    take = b"ms raw %d ME T%d c\r\n%b\r\n" % (len(CLAIM), TTL, CLAIM)
+
+    def run(cycles: int) -> None:
+        for _ in range(cycles):
+            link.sendall(take)
+            cas = link.recv(4096).split()[1][1:]
+            link.sendall(b"md raw C%b\r\n" % cas)
+            assert link.recv(4096) == b"HD\r\n"
+
+    return run
+
+
+# -- many tasks, distinct names ------------------------------------------------------------
+
+
+def asyncio_tasks(report: Report, port: int) -> None:
+    """How long a cycle takes in a loop with so many tasks."""
+    for tasks in TASKS:
+        seconds = asyncio.run(concurrent(port, tasks))
+        title = f"asyncio, {tasks} task{'s' if tasks > 1 else ''} on distinct names, per cycle"
+        tell_ratios(report, title, seconds, ours=OURS)
+    report.chart("tasks", f"{tasks} tasks", {k: v * 1e6 for k, v in seconds.items()}, "µs")
+
+
+async def concurrent(port: int, tasks: int) -> dict[str, float]:
+    locks = holdfast.AsyncLocks(f"memcached://127.0.0.1:{port}")
+    node = emcache.MemcachedHostAddress("127.0.0.1", port)
+    client = await emcache.create_client([node], max_connections=8, timeout=None)
+    other = aiomcache.Client("127.0.0.1", port, pool_size=8)
+
+    async def ours(number: int, cycles: int) -> None:
+        lock = locks.lock(f"ours-{number}")
+        for _ in range(cycles):
+            async with lock:
+                pass
+
+    async def of_emcache(number: int, cycles: int) -> None:
+        key = b"emcache-%d" % number
+        for _ in range(cycles):
+            await client.add(key, CLAIM, exptime=TTL)
+            item = await client.gets(key)
+            assert item is not None
+            assert item.cas is not None
+            await client.cas(key, b"", item.cas, exptime=GONE)
+
+    async def of_aiomcache(number: int, cycles: int) -> None:
+        key = b"aiomcache-%d" % number
+        for _ in range(cycles):
+            await other.add(key, CLAIM, exptime=TTL)
+            _, cas = await other.gets(key)
+            assert cas is not None
+            # It refuses -1; a date in 1970 ends the item as well.
+            await other.cas(key, b"x", cas, exptime=30 * 86_400 + 1)
+
+    runs = {OURS: ours, "emcache add, gets, cas": of_emcache, "aiomcache same": of_aiomcache}
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(6):
+        for name, run in runs.items():
+            times[name].append(await _seconds(run, tasks))
+    await locks.aclose()
+    await client.close()
+    await other.close()
+    return {name: statistics.median(each[1:]) for name, each in times.items()}
+
+
+async def _seconds(run: Callable[[int, int], Awaitable[None]], tasks: int) -> float:
+    cycles = max(2, 2000 // tasks)
+    started = time.perf_counter()
+    await asyncio.gather(*(run(number, cycles) for number in range(tasks)))
+    return (time.perf_counter() - started) / (tasks * cycles)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+"""What becomes of locks when the server or the way to it fails."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from backends.memcached.claims import TTL, claim_to
+from servers.memcached import PATIENCE, MemcachedServer
+
+from holdfast import BackendUnavailable, LeaseLost, OutcomeUnknown
+from holdfast.model import Grant
+
+BRIEF = 0.5
+"""A request timeout where a reply is lost on purpose."""
+
+
+def writes_held(request):
+    """Whether it is the change by which a lock is taken or renewed."""
+    return b"\r\n1 held " in request.data
+
+
+def writes_free(request):
+    """Whether it is the change by which a lock is released or withdrawn, and no `add`."""
+    return b"\r\n1 free " in request.data and b" ME " not in request.data
+
+
+@pytest.fixture
+def held(flavour, server, namespace):
+    """Say who holds a name, over a way that is not broken."""
+    watcher = flavour.locks(server.url, namespace=namespace)
+    return lambda name: [one.owner.label for one in watcher.inspect(name).holders]
+
+
+@pytest.fixture
+def someone(flavour, server, namespace):
+    """Another client, with a way of its own."""
+    return flavour.locks(server.url, namespace=namespace, label="someone")
+
+
+@pytest.fixture
+def locks(flavour, proxy, diary, namespace, held):
+    """A client behind the proxy, connected."""
+    locks = flavour.locks(
+        proxy.url, namespace=namespace, ttl=TTL, on_event=diary, label="mine", request_timeout=20.0
+    )
+    locks.inspect("door")
+    return locks
+
+
+# -- the server forgets ----------------------------------------------------------------------
+
+
+def test_a_restart_is_told_at_the_next_renewal(flavour, server, diary, eventually):
+    """The item is gone with the server, and the holder's watchdog finds it so."""
+    locks = flavour.locks(server.url, ttl=6.0, on_event=diary)
+    lease = locks.lock("door").acquire()
+    began = time.monotonic()
+    server.kill()
+    server.start()
+
+    eventually(lambda: not lease.is_trusted, what="the holder was told")
+
+    assert time.monotonic() - began < 6.0 + 1.0
+    assert diary.count("Lost") == 1
+    with pytest.raises(LeaseLost):
+        lease.check()
+
+
+def test_a_server_that_stays_away_is_told_at_the_deadline(flavour, server, diary, eventually):
+    """Nobody answers, so trust runs out by itself, and was at risk before."""
+    locks = flavour.locks(server.url, ttl=1.5, on_event=diary, request_timeout=0.3)
+    lease = locks.lock("door").acquire()
+    server.kill()
+
+    eventually(lambda: diary.count("Lost") == 1, what="the holder was told")
+
+    assert diary.count("AtRisk") == 1
+    assert lease.lost.reason == "expired"
+    server.start()
+
+
+def test_flush_all_is_told_at_the_next_renewal(flavour, server, diary, eventually):
+    """And the next one has it at once."""
+    locks = flavour.locks(server.url, ttl=1.5, on_event=diary)
+    lease = locks.lock("door").acquire()
+
+    assert server.say(b"flush_all\r\n") == [b"OK\r\n"]
+    successor = flavour.locks(server.url).lock("door").acquire(timeout=0)
+
+    eventually(lambda: not lease.is_trusted, what="the first was told")
+    assert successor.is_trusted
+    successor.release()
+
+
+def test_an_evicted_lock_is_told_and_takes_nothing_from_its_successor(backend, outliving):
+    """Memory runs out in the lock's own slab class, and nobody reads the lock meanwhile.
+
+    A read is a use, and other classes have memory of their own: only this order evicts it.
+    """
+    server = outliving.enter_context(MemcachedServer("-m", "2"))
+    holder, next_one = backend(server.url), backend(server.url)
+    mine = holder.call("try_acquire", claim_to("door"))
+    key = key_of(holder)
+    item = server.say(b"mg %b v\r\n" % key)[0].split(b"\r\n")[1]
+    with server.talk() as talk:
+        for batch in range(20):
+            talk(fill(key, item, batch) + b"mn\r\n", ends=b"MN\r\n")
+    assert int(server.stat("evictions")) > 0
+
+    successor = next_one.call("try_acquire", claim_to("door"))
+
+    assert isinstance(successor, Grant), "the lock was not evicted"
+    assert [one.value for one in holder.call("renew", [mine])] == ["lost"]
+    assert holder.call("release", mine, tombstone=False) is False
+    assert [one.value for one in next_one.call("renew", [successor])] == ["renewed"]
+
+
+def test_a_release_repeated_after_a_restart_frees_nobody_elses_lock(
+    locks, proxy, server, held, someone
+):
+    """The connection broke with the release under way; the server counts from 1 again."""
+    lease = locks.lock("door").acquire()
+    lost = proxy.reset_on(writes_free)
+    with pytest.raises(OutcomeUnknown):
+        lease.release()
+    assert lost.is_set()
+    server.kill()
+    server.start()
+    successor = someone.lock("door").acquire(timeout=PATIENCE)
+
+    lease.release()
+
+    assert held("door") == ["someone"]
+    successor.check()
+    successor.release()
+
+
+# -- replies are lost ------------------------------------------------------------------------
+
+
+def test_a_reply_lost_on_acquire_costs_a_moment(flavour, locks, proxy, held):
+    """The repeat reads its own claim, and that is a grant."""
+    lost = proxy.lose_reply_to(writes_held)
+    flavour.give_up_after(BRIEF)
+
+    lease = locks.lock("door").acquire(timeout=PATIENCE)
+
+    assert lost.is_set()
+    assert held("door") == ["mine"]
+    lease.release()
+    assert held("door") == []
+
+
+def test_when_no_acquire_is_answered_nothing_is_left_behind(flavour, locks, proxy, held):
+    """The server granted it; the caller is told that it was not acquired, and it was undone."""
+    proxy.lose_reply_to(writes_held, times=9)
+    flavour.give_up_after(BRIEF)
+
+    with pytest.raises(BackendUnavailable, match="withdrawn"):
+        locks.lock("door").acquire(timeout=5)
+
+    assert held("door") == []
+
+
+def test_a_reply_lost_on_renew_puts_the_lease_at_risk_and_no_more(
+    flavour, proxy, diary, namespace, eventually
+):
+    """The next renewal finds its own claim in another version, and goes on from there."""
+    locks = flavour.locks(proxy.url, namespace=namespace, ttl=6.0, on_event=diary)
+    lease = locks.lock("door").acquire()
+    flavour.give_up_after(BRIEF)
+    lost = proxy.lose_reply_to(writes_held)
+
+    eventually(lost.is_set, what="a renewal was not answered")
+    eventually(lambda: diary.count("Renewed") >= 1, what="the next one was")
+
+    assert diary.count("AtRisk") == 1
+    assert diary.count("Lost") == 0
+    lease.release()
+
+
+def test_a_reply_lost_on_release_frees_the_name(flavour, locks, proxy, held, eventually):
+    """It was done, and the repeat is clean."""
+    lease = locks.lock("door").acquire()
+    flavour.give_up_after(BRIEF)
+    lost = proxy.lose_reply_to(writes_free)
+
+    with pytest.raises(OutcomeUnknown):
+        lease.release()
+
+    assert lost.is_set()
+    eventually(lambda: held("door") == [], what="it is free")
+    flavour.give_up_after(PATIENCE)
+    lease.release()
+
+
+# -- the server stands still -------------------------------------------------------------------
+
+
+def test_a_frozen_server_ends_trust_in_time_and_leaves_nothing_behind(
+    flavour, server, diary, eventually
+):
+    """The holder is told at its deadline; who asked gets an error, and nothing later."""
+    holder = flavour.locks(server.url, ttl=1.5, on_event=diary, request_timeout=0.4)
+    asking = flavour.locks(server.url, request_timeout=20.0)
+    lease = holder.lock("door").acquire()
+    asking.inspect("other")
+    flavour.give_up_after(0.4)
+    server.pause()
+
+    with pytest.raises((OutcomeUnknown, BackendUnavailable)):
+        asking.lock("other").acquire(timeout=0.5)
+    eventually(lambda: diary.count("Lost") == 1, what="the holder was told")
+    server.resume()
+
+    assert lease.lost.reason == "expired"
+    flavour.give_up_after(PATIENCE)
+    eventually(lambda: not asking.inspect("other").holders, what="nothing is left of it")
+
+
+def test_what_is_renewed_together_goes_in_one_round_trip(backend, server):
+    """However many they are, with as many writes to the server as there are leases."""
+    one = backend()
+    grants = [one.call("try_acquire", claim_to(f"door-{number}")) for number in range(100)]
+    server.say(b"flush_all\r\n")
+    kept = [one.call("try_acquire", claim_to(f"kept-{number}")) for number in range(100)]
+    both = [grant for pair in zip(grants, kept, strict=True) for grant in pair]
+
+    outcomes = one.call("renew", both)
+
+    assert [one.value for one in outcomes] == ["lost", "renewed"] * 100
+
+
+def key_of(backend) -> bytes:
+    return backend.inner._key("door")
+
+
+def fill(key: bytes, value: bytes, batch: int) -> bytes:
+    """Return requests for many items that are just as large as this one."""
+    keys = (b"%d" % number for number in range(batch * 1000, (batch + 1) * 1000))
+    return b"".join(
+        b"ms %b %d T0 q\r\n%b\r\n" % (one.rjust(len(key), b"f"), len(value), value) for one in keys
+    )

@@ -1,0 +1,92 @@
+"""The orders of events in which other locks on memcached delete somebody else's.
+
+Each is played on ours, with the commands that those libraries send at that place as the only
+difference: they look and then delete, or delete without looking; ours names the version.
+"""
+
+from __future__ import annotations
+
+import pytest
+from backends.memcached.claims import claim_to
+from servers.memcached import PATIENCE
+
+from holdfast import LeaseLost
+from holdfast.model import Grant, Held
+
+
+@pytest.fixture
+def key(namespace):
+    return f"{namespace}=door".encode()
+
+
+def test_an_expiry_between_looking_and_deleting_frees_nobody_elses_lock(
+    backend, proxy, server, key
+):
+    """Tooz and sherlock: `get` says that it is ours, it expires, another takes it, `delete`.
+
+    Ours is held up at the same place: it has read its own claim, and its change is on the way.
+    """
+    first, second, third = backend(proxy.url), backend(), backend()
+    mine = first.call("try_acquire", claim_to("door"))
+    held_up = proxy.hold_requests(lambda one: b"1 free" in one.data)
+    releasing = first.flavour.start(first.call, "release", mine, tombstone=False)
+    assert held_up.wait(PATIENCE)
+
+    server.say(b"md %b\r\n" % key)  # as its end would
+    successor = second.call("try_acquire", claim_to("door", label="second"))
+    proxy.let_through()
+
+    assert isinstance(successor, Grant)
+    assert releasing.result(PATIENCE) is False
+    [holder] = third.call("inspect", "door").holders
+    assert holder.owner.label == "second"
+    assert isinstance(third.call("try_acquire", claim_to("door")), Held)
+
+
+def test_a_holder_whose_time_was_over_frees_nobody_elses_lock(flavour, server, key):
+    """dogpile: the first one's lock has ended, another has it, and the first deletes the key."""
+    first, second, third = (flavour.locks(server.url, namespace=ns(key)) for _ in range(3))
+    late = first.lock("door", renew=False).acquire()
+    server.say(b"md %b\r\n" % key)  # as its end would
+    successor = second.lock("door").acquire(timeout=0)
+
+    with pytest.raises(LeaseLost):
+        late.release()
+
+    assert third.lock("door").try_acquire() is None
+    successor.check()
+    successor.release()
+
+
+def test_a_renewal_between_two_commands_of_another_takes_nothing_from_it(backend, server, key):
+    """A watchdog that touches the key by its name alone would prolong its successor's lock."""
+    first, second = backend(), backend()
+    mine = first.call("try_acquire", claim_to("door"))
+    server.say(b"md %b\r\n" % key)
+    successor = second.call("try_acquire", claim_to("door", ttl=5.0))
+
+    [outcome] = first.call("renew", [mine])
+
+    assert outcome.value == "lost"
+    assert second.call("inspect", "door").holders[0].remaining <= 5.0
+    assert [one.value for one in second.call("renew", [successor])] == ["renewed"]
+
+
+def test_a_cas_value_of_a_server_that_is_gone_is_worth_nothing(backend, server, key):
+    """It counts from 1 again: the number that we knew is now that of somebody else's lock."""
+    first, second = backend(), backend()
+    mine = first.call("try_acquire", claim_to("door"))
+    was = server.say(b"mg %b c\r\n" % key)
+    server.kill()
+    server.start()
+    successor = second.call("try_acquire", claim_to("door"))
+    assert server.say(b"mg %b c\r\n" % key) == was
+
+    assert first.insist("release", mine, tombstone=False) is False
+    assert [one.value for one in first.insist("renew", [mine])] == ["lost"]
+
+    assert [one.value for one in second.call("renew", [successor])] == ["renewed"]
+
+
+def ns(key: bytes) -> str:
+    return key.decode().partition("=")[0]

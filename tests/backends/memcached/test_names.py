@@ -1,0 +1,73 @@
+"""Names that no key may hold: none reaches the protocol, and no two share a lock."""
+
+from __future__ import annotations
+
+import pytest
+from eventually import eventually
+
+from holdfast.backends.memcached.keys import LONGEST, key_of
+
+ODD = (
+    "with space",
+    "line\nbreak",
+    "\r\nflush_all\r\n",
+    " C1 T0\r\nx",
+    "x" * 300,
+    "x" * 512,
+    "emoji 🔒",
+    "🔒",
+    "\x00",
+    "ünïcode",
+    "=",
+    "#",
+    "%20",
+)
+
+
+@pytest.mark.parametrize("name", ODD, ids=ascii)
+def test_an_odd_name_is_a_lock_like_any_other(flavour, server, name):
+    """Taken, seen, listed as it is, refused to others, and released."""
+    keeper, other = flavour.locks(server.url), flavour.locks(server.url)
+    kept = keeper.lock("kept").acquire()
+    lease = keeper.lock(name).acquire()
+
+    assert other.lock(name).try_acquire() is None
+    assert [one.owner.pid for one in other.inspect(name).holders]
+    assert {one.name for one in other.survey()} == {"kept", name}
+
+    lease.release()
+    assert not other.inspect(name).holders
+    kept.check()
+    kept.release()
+
+
+@pytest.mark.parametrize("name", ODD, ids=ascii)
+def test_a_key_is_one_that_memcached_takes(name):
+    """Printable ASCII without a space, and not too long."""
+    key = key_of("n" * 64, name)
+
+    assert len(key) <= LONGEST
+    assert key.isascii()
+    assert key.decode().isprintable()
+    assert b" " not in key
+
+
+def test_no_two_names_share_a_key():
+    """Not even a name that looks as another's key does."""
+    plain = [key_of("a", name) for name in (*ODD, "door", "a=door")]
+    hashed = key_of("a", "with space").decode().partition("#")[2]
+    names = [*plain, key_of("a", f"#{hashed}"), key_of("a", hashed), key_of("b", "door")]
+
+    assert len(set(names)) == len(names)
+
+
+def test_a_list_tells_what_is_held_and_nothing_that_was_released(flavour, server, namespace):
+    """Of one namespace, and with a prefix; keys of other programs are left out."""
+    locks = flavour.locks(server.url, namespace=namespace)
+    server.say(b"ms foreign 1 T0\r\nx\r\n", f"ms {namespace}x=1 1 T0\r\nx\r\n".encode())
+    flavour.locks(server.url, namespace=f"{namespace}2").lock("a1").acquire()
+    for name in ("a1", "a2", "b1"):
+        locks.lock(name).acquire()
+    locks.lock("a3").acquire().release()
+
+    eventually(lambda: [one.name for one in locks.survey("a")] == ["a1", "a2"], what="listed")
