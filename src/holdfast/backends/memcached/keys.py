@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from urllib.parse import quote
 
 LONGEST = 250
@@ -14,6 +15,7 @@ _PLAIN = re.compile(r"[!-~]+")
 the hash: proxies and clients of the same cache treat them in different ways."""
 
 
+@lru_cache(1024)
 def key_of(namespace: str, name: str) -> bytes:
     """Return the key. No namespace holds = or #, so no two names share one."""
     key = f"{namespace}={name}"
