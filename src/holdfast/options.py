@@ -191,6 +191,17 @@ def checked_if_held(choice: str) -> Literal["wait", "skip", "raise"]:
     return choice  # type: ignore[return-value]
 
 
+def checked_switch(option: str, value: object) -> bool:
+    """Return whether an option is on: true or false in a call, and one of a few words in a URL."""
+    found = _SWITCHES.get(str(value).lower())
+    if found is None:
+        raise ConfigurationError(f"{option}={value!r}: true or false is accepted")
+    return found
+
+
+_SWITCHES = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
 def checked_keywords(given: Iterable[str], *, accepted: Collection[str], what: str) -> None:
     """Refuse options that nobody knows, listing those that are known."""
     unknown = set(given).difference(accepted)

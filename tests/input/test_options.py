@@ -10,6 +10,7 @@ from refusal import refusal
 
 from holdfast import AsyncLocks, ConfigurationError, Locks
 from holdfast.backends.memory._sync.backend import MemoryBackend
+from holdfast.options import checked_switch
 from holdfast.runtime.clock import Clock
 
 BAD_TTLS = [
@@ -175,3 +176,15 @@ def test_a_bad_option_of_a_client_is_refused_by_its_name(store, way, option, val
     """When the client is made, and not by the first event or the first claim."""
     assert refusal(lambda: WAYS[way](store.url, **{option: value}), TypeError) == sentence
     assert store.is_unchanged()
+
+
+@pytest.mark.parametrize(("value", "is_on"), [(True, True), ("yes", True), ("0", False)])
+def test_a_switch_is_read_from_a_call_and_from_a_url(value, is_on):
+    assert checked_switch("ssl", value) is is_on
+
+
+@pytest.mark.parametrize("value", ["perhaps", "", None, 2])
+def test_a_switch_that_says_neither_is_refused(value):
+    sentence = refusal(lambda: checked_switch("ssl", value))
+
+    assert sentence == f"ssl={value!r}: true or false is accepted"

@@ -6,20 +6,16 @@ import ssl
 from typing import TYPE_CHECKING
 
 from holdfast.errors import ConfigurationError
+from holdfast.options import checked_switch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 def tls_context(options: Mapping[str, object], *, where: str) -> ssl.SSLContext | None:
     """Return what `ssl`, `ssl_ca`, `ssl_cert` and `ssl_key` ask for, None if none asks for TLS."""
     files = {key: str(options[key]) for key in ("ssl_ca", "ssl_cert", "ssl_key") if key in options}
-    wanted = _WORDS.get(str(options.get("ssl", bool(files))).lower())
-    if wanted is None:
-        raise ConfigurationError(f"{where}: ssl={options['ssl']!r}: true or false is accepted")
-    if not wanted:
+    if not checked_switch("ssl", options.get("ssl", bool(files))):
         return None
     try:
         context = ssl.create_default_context(cafile=files.get("ssl_ca"))

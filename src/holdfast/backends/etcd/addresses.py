@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from holdfast.core.locating import hosts_in, split
 from holdfast.errors import ConfigurationError
+from holdfast.options import checked_switch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,8 +20,6 @@ TLS_OPTIONS = frozenset(
 )
 OPTIONS = TLS_OPTIONS | {"password", "username"}
 """What may stand beside the URL, called as Redis's are."""
-
-_WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 class Endpoint(NamedTuple):
@@ -84,10 +83,5 @@ def _checked(tls: Mapping[str, Any]) -> dict[str, Any]:
     given = dict(tls)
     if given.get("ssl_keyfile") and not given.get("ssl_certfile"):
         raise ConfigurationError("ssl_keyfile is the key of a certificate; give ssl_certfile too")
-    value = given.get("ssl_check_hostname", True)
-    given["ssl_check_hostname"] = is_checked = (
-        _WORDS.get(value.lower()) if isinstance(value, str) else value
-    )
-    if not isinstance(is_checked, bool):
-        raise ConfigurationError(f"ssl_check_hostname={value!r}: true or false is accepted")
-    return given
+    is_checked = checked_switch("ssl_check_hostname", given.get("ssl_check_hostname", True))
+    return given | {"ssl_check_hostname": is_checked}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.quorum import majority, node_timeout
 from holdfast.errors import ConfigurationError
+from holdfast.options import checked_switch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from holdfast.model import Claim
 
 MAX_TTL = 60.0
-_BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def _checked(
         _seconds("max_ttl", max_ttl, least=0.05),
         None if node_timeout is None else _seconds("node_timeout", node_timeout, least=0.001),
         _seconds("min_validity", min_validity, least=0.0),
-        _boolean("durable", durable),
+        checked_switch("durable", durable),
     )
 
 
@@ -81,13 +81,6 @@ def _seconds(option: str, value: object, *, least: float) -> float:
         found = math.nan
     if not least <= found <= 7 * 24 * 3600:
         raise ConfigurationError(f"{option}={value!r}: {least:g} s to a week is accepted")
-    return found
-
-
-def _boolean(option: str, value: object) -> bool:
-    found = value if isinstance(value, bool) else _BOOLEANS.get(str(value).lower())
-    if found is None:
-        raise ConfigurationError(f"{option}={value!r}: true or false is accepted")
     return found
 
 

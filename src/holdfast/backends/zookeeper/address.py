@@ -11,6 +11,7 @@ from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from holdfast.backends.zookeeper.nodes import component
 from holdfast.errors import ConfigurationError
+from holdfast.options import checked_switch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +34,6 @@ OPTIONS = frozenset(
 """As KazooClient takes them; `acl` is its default_acl."""
 
 _SWITCHES = {"check_hostname", "randomize_hosts", "use_ssl", "verify_certs"}
-_WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +119,7 @@ def _address(
 def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
     given = dict(options)
     for name in _SWITCHES & set(given):
-        value = given[name]
-        given[name] = _WORDS.get(str(value).lower()) if isinstance(value, str) else value
-        if not isinstance(given[name], bool):
-            raise ConfigurationError(f"{name}={value!r}: true or false is accepted")
+        given[name] = checked_switch(name, given[name])
     if given.get("keyfile") and not given.get("certfile"):
         raise ConfigurationError("keyfile is the key of a certificate; give certfile too")
     pairs = given.get("auth_data", ())

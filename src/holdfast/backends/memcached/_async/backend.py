@@ -14,13 +14,13 @@ from holdfast.backends.memcached.addresses import OPTIONS, address_of_url
 from holdfast.backends.memcached.connection.aio import Wire
 from holdfast.backends.memcached.findings import Facts, findings, statistics
 from holdfast.backends.memcached.keys import key_of, listed_as
-from holdfast.backends.memcached.options import checked_tokens
 from holdfast.backends.memcached.pauses import Pauses
 from holdfast.core.naming import checked_namespace
 from holdfast.core.tokens import next_token
 from holdfast.core.tombs import Tombs
 from holdfast.errors import LockError
 from holdfast.model import Capabilities, Grant, Held, Renewal, TokenQuality
+from holdfast.options import checked_switch
 from holdfast.runtime import aio as runtime
 from holdfast.runtime import forking
 
@@ -63,7 +63,7 @@ class AsyncMemcachedBackend(AsyncBackend):
         address = address_of_url(url, where=location, options=options)
         self.location = location
         self._address = address
-        self._has_tokens = checked_tokens(unsafe_clock_tokens)
+        self._has_tokens = checked_switch("unsafe_clock_tokens", unsafe_clock_tokens)
         self._clock = clock
         self._longest_ttl = 0.0
         self._namespace = checked_namespace(namespace)
