@@ -68,3 +68,24 @@ def test_a_request_that_comes_late_meets_another_version(backend, server, namesp
         answer = late(b"ms %b 4 C%b T60\r\nlate\r\n" % (key, seen[1:]))
     assert answer == b"EX\r\n"
     assert not mine.call("inspect", "door").holders
+
+
+@pytest.mark.parametrize("was_there", [True, False], ids=["item was there", "item was absent"])
+def test_a_claim_that_is_withdrawn_while_it_asks_gets_nothing(backend, flavour, proxy, was_there):
+    """Its steps go on after the withdrawal, and would find the name free, in a version to take."""
+    mine, looking, claim = backend(proxy.url), backend(), claim_to("door")
+    if was_there:
+        assert mine.call("release", mine.call("try_acquire", claim_to("door")), tombstone=False)
+        looking.call("withdraw", claim_to("door"), tombstone=True)  # another version than it knew
+    held_up = proxy.hold_requests(b"mg ")
+    asking = flavour.start(mine.call, "try_acquire", claim)
+    assert held_up.wait(PATIENCE)
+
+    withdrawing = flavour.start(mine.call, "withdraw", claim, tombstone=True)
+    if flavour.name == "sync":  # by a connection of its own; a task's stands behind the other
+        withdrawing.result(PATIENCE)
+    proxy.let_through()
+    asking.result(PATIENCE)
+    withdrawing.result(PATIENCE)
+
+    assert not looking.call("inspect", "door").holders

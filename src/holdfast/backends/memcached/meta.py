@@ -28,7 +28,7 @@ class Reply(NamedTuple):
     def number(self, flag: bytes) -> int:
         """Return the number behind a flag that was asked for, such as the `c` of a CAS value."""
         for one in self.flags:
-            if one[:1] == flag and one[1:].lstrip(b"-").isdigit():
+            if one.startswith(flag) and one[1:].lstrip(b"-").isdigit():
                 return int(one[1:])
         raise Gibberish(b" ".join((self.code, *self.flags)))
 
@@ -107,15 +107,15 @@ class Parser:
             if code == b"VA":
                 return self._with_value(flags, end + 1)
             self._at = end + 1
+            if code in _CODES:
+                return Reply(code, tuple(flags))
             if code == b"STAT" or line.startswith(b"key="):
                 if code == b"STAT" or line.startswith(self._ours):
                     self._lines.append(line)
                 continue
-            return self._of_line(code, flags, line)
+            return self._of_line(code, line)
 
-    def _of_line(self, code: bytes, flags: list[bytes], line: bytes) -> Answer:
-        if code in _CODES:
-            return Reply(code, tuple(flags))
+    def _of_line(self, code: bytes, line: bytes) -> Answer:
         if code in (b"END", b"RESET"):
             lines, self._lines = tuple(self._lines), []
             return Lines(lines)

@@ -11,9 +11,8 @@ from __future__ import annotations
 import enum
 import json
 import math
-from dataclasses import dataclass, replace
 from json.encoder import encode_basestring_ascii as json_string
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.errors import ConfigurationError
 from holdfast.model import Closing, Held, Holder, Inspection, Owner
@@ -36,9 +35,11 @@ class State(enum.StrEnum):
     CLOSED = "closed"  # nobody holds it, and its min_hold is not over
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One item. `age` is how long its holder had it when this was written, by its own clock."""
+class Record(NamedTuple):
+    """One item. `age` is how long its holder had it when this was written, by its own clock.
+
+    Two are made for each cycle of a lock, which is why it is a tuple.
+    """
 
     state: State
     name: str
@@ -67,7 +68,7 @@ class Record:
 
     def aged(self, seconds: float) -> Record:
         """Return it as it reads so much later."""
-        return replace(self, age=self.age + max(0.0, seconds))
+        return self._replace(age=self.age + max(0.0, seconds))
 
     def is_of(self, claim: Claim) -> bool:
         """Whether this claim holds the name."""
@@ -78,13 +79,7 @@ class Record:
     def held_by(self, claim: Claim, *, token: int) -> Record:
         """Return what says that the claim holds the name from now on."""
         return Record(
-            State.HELD,
-            self.name,
-            claim.id,
-            claim.ttl,
-            token=token,
-            broken=self.broken,
-            owner=claim.owner,
+            State.HELD, self.name, claim.id, claim.ttl, 0.0, token, self.broken, claim.owner
         )
 
     def freed(self, *, broken: str | None = None) -> Record:
@@ -93,7 +88,7 @@ class Record:
 
     def closed_for(self, seconds: float) -> Record:
         """Return what says that nobody gets it for so long."""
-        return replace(self, state=State.CLOSED, claim=_NOBODY, ttl=seconds, age=0.0)
+        return self._replace(state=State.CLOSED, claim=_NOBODY, ttl=seconds, age=0.0)
 
     # -- what is told of it ----------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from 1 again, and a number of ours would then be that of somebody else's item.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import replace
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from holdfast.backends.memcached import meta
@@ -65,11 +64,17 @@ class Versions:
 
 
 def acquire(
-    versions: Versions, key: bytes, claim: Claim, *, mint: Callable[[int], int]
+    versions: Versions,
+    key: bytes,
+    claim: Claim,
+    *,
+    mint: Callable[[int], int],
+    is_over: Callable[[Claim], bool],
 ) -> Steps[Grant | Held]:
     """Take the name if it is free; where the claim has it already, set its deadline anew.
 
-    `mint` makes the token out of the last one.
+    `mint` makes the token out of the last one. `is_over` tells of a withdrawal, and is asked once
+    the version is known: one that comes later sees this version too, and leaves another behind.
     """
     known = versions.of(key)
     may_pass = known is not None and (known.state is State.FREE or known.is_of(claim))
@@ -84,6 +89,8 @@ def acquire(
                 seen = yield from _read(versions, key)
                 continue
             seen = Seen(record, reply.number(b"c"), versions.now(), record.seconds)
+        if is_over(claim):
+            return Held(())
         if record.state is State.FREE:
             wanted = record.held_by(claim, token=mint(record.token))
             is_ours = yield from _swapped(versions, key, seen, wanted)
@@ -185,7 +192,7 @@ def _prolonged(
 ) -> Steps[bool]:
     """Let the server count anew, and write down for how long it was held so far."""
     now = versions.now()
-    wanted = replace(record.aged(now - seen.at), ttl=claim.ttl)
+    wanted = record.aged(now - seen.at)._replace(ttl=claim.ttl)
     return (yield from _swapped(versions, key, seen, wanted, at=now))
 
 

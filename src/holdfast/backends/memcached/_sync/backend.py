@@ -83,12 +83,14 @@ class MemcachedBackend(Backend):
         """See the protocol."""
         with self._state:
             self._longest_ttl = max(self._longest_ttl, claim.ttl)
-            if self._tombs.has(claim, now=self._clock.now()):
-                return Held(())
-        answer = self._wire.converse(
-            partial(steps.acquire, key=self._key(claim.name), claim=claim, mint=self._token_after),
-            deadline=deadline,
+        begin = partial(
+            steps.acquire,
+            key=self._key(claim.name),
+            claim=claim,
+            mint=self._token_after,
+            is_over=self._is_over,
         )
+        answer = self._wire.converse(begin, deadline=deadline)
         if isinstance(answer, Grant) or not claim.queues:
             self._forget(claim)
             return answer
@@ -207,6 +209,10 @@ class MemcachedBackend(Backend):
         and only for those who asked for it.
         """
         return next_token(last=last, clock=time.time()) if self._has_tokens else 0
+
+    def _is_over(self, claim: Claim) -> bool:
+        with self._state:
+            return self._tombs.has(claim, now=self._clock.now())
 
     def _forget(self, claim: Claim) -> None:
         self._wakeups.forget(claim.id)
