@@ -18,7 +18,7 @@ if __name__ == "__main__":
 
 from eventually import eventually
 from interrupting import interrupt, places
-from scenes import SCENES, TTL, Scene, Stage
+from scenes import SCENES, TTL, Scene, Stage, scenes_of
 
 from holdfast import Lease, Locks
 
@@ -103,10 +103,17 @@ def _set(stage: Stage, scene: Scene, name: str) -> Iterator[None]:
 
 
 def _release_when_waited_for(stage: Stage, lease: Lease) -> None:
-    while not stage.rival.inspect(stage.door).line:
+    while not _is_waited_for(stage):
         if stage.is_over.wait(0.001):
             break
     lease.release()
+
+
+def _is_waited_for(stage: Stage) -> bool:
+    """Say whether it stands in line; without a line, whether it has had the time to ask once."""
+    is_asking = bool(list(stage.locks._client._asking))
+    line = stage.rival.inspect(stage.door).line
+    return bool(line) if stage.rival.capabilities.fair else is_asking
 
 
 def _check(stage: Stage) -> None:
@@ -125,8 +132,8 @@ def _is_in_use(locks: Locks, name: str) -> bool:
 
 def main() -> None:
     for url in sys.argv[1:]:
-        for name, scene in SCENES.items():
-            print(f"{url}: {name}: {hammer(url, scene)} places")  # noqa: T201 - it is a command
+        for name in scenes_of(url.partition(":")[0]):
+            print(f"{url}: {name}: {hammer(url, SCENES[name])} places")  # noqa: T201 - it is a command
         print(f"{url}: closing: {hammer_close(url)} places")  # noqa: T201
 
 

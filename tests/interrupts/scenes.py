@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from holdfast import AcquireTimeout, Lease, Lock, LockError, Locks
+from holdfast.urls import backend_class
 
 TTL = 30.0
 """Nothing that is free within seconds was freed by running out."""
@@ -29,12 +30,16 @@ class Stage:
 
 @dataclass(frozen=True)
 class Scene:
-    """What the client does; who holds the door meanwhile, or until it waits, or before."""
+    """What the client does; who holds the door meanwhile, or until it waits, or before.
+
+    Where it is shared, only a store can play it that lets several hold a name.
+    """
 
     act: Callable[[Stage], None]
     is_held: bool = False
     is_woken: bool = False
     has_lease: bool = False
+    is_shared: bool = False
 
 
 def block(stage: Stage) -> None:
@@ -108,7 +113,7 @@ SCENES = {
         Scene(block_of_a_lock_that_lives_on),
         Scene(nested_blocks),
         Scene(several_names),
-        Scene(permits),
+        Scene(permits, is_shared=True),
         Scene(a_decorated_function),
         Scene(released_by_hand, has_lease=True),
         Scene(refused, is_held=True),
@@ -116,6 +121,12 @@ SCENES = {
         Scene(woken, is_woken=True),
     )
 }
+
+
+def scenes_of(store: str) -> list[str]:
+    """Return what can be played there: not every store has permits."""
+    is_shared = backend_class(store, flavour="_sync").capabilities.shared
+    return [name for name, scene in SCENES.items() if is_shared or not scene.is_shared]
 
 
 def _lasting(stage: Stage) -> Lock:
