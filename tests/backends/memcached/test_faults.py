@@ -116,6 +116,27 @@ def test_an_evicted_lock_is_told_and_takes_nothing_from_its_successor(backend, o
     assert [one.value for one in next_one.call("renew", [successor])] == ["renewed"]
 
 
+def test_what_a_full_server_refuses_frees_the_name_and_its_holder_is_told(backend, outliving):
+    """One that evicts nothing (-M) removes the item that it has no room to change.
+
+    Whoever asked, and whichever version was named: memcached does not look at it then.
+    """
+    server = outliving.enter_context(MemcachedServer("-m", "2", "-M"))
+    holder, late = backend(server.url), backend(server.url)
+    assert late.call("release", late.call("try_acquire", claim_to("door")), tombstone=False)
+    mine = holder.call("try_acquire", claim_to("door"))
+    key = key_of(holder)
+    item = server.say(b"mg %b v\r\n" % key)[0].split(b"\r\n")[1]
+    with server.talk() as talk:
+        for batch in range(20):
+            talk(fill(key, item, batch) + b"mn\r\n", ends=b"MN\r\n")
+
+    with pytest.raises(BackendUnavailable, match="frees the name"):
+        late.call("try_acquire", claim_to("door"))
+
+    assert [one.value for one in holder.call("renew", [mine])] == ["lost"]
+
+
 def test_a_release_repeated_after_a_restart_frees_nobody_elses_lock(
     locks, proxy, server, held, someone
 ):

@@ -64,9 +64,10 @@ def _evictions(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "evictions",
-            "this server evicts nothing (-M): a full one refuses new names, and no lock that is "
-            "new to it can be had",
-            "give it more memory than it needs (-m), or a server of its own for locks",
+            "this server evicts nothing (-M): once it is full it refuses what changes an item, and "
+            "removes that item: a lock that somebody merely asks for is free then",
+            "let it evict (no -M), with more memory than it needs (-m), or give locks a server of "
+            "their own",
         )
     elif evicted:
         classes = ", ".join(f"{number} in class {one}" for one, number in evicted.items())

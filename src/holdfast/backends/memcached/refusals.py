@@ -28,8 +28,8 @@ _CONFIGURATION = {
     "be looked at with `holdfast show`",
 }
 _OUTAGE = {
-    "out of memory": "{where} is out of memory and takes no new items; give it memory (-m), or "
-    "let it evict (no -M): a name that has no item yet cannot be locked until then",
+    "out of memory": "{where} is out of memory and evicts nothing (-M); such a refusal also frees "
+    "the name, whoever holds it. Give it memory (-m), or let it evict",
     "too many open connections": "{where} has no room for another connection; raise -c, or find "
     "who keeps them",
     "BUSY": "{where} is listing its keys for somebody else; try again",
