@@ -102,6 +102,15 @@ def test_a_password_is_well(outliving, finding):
     assert "secret" not in told.message
 
 
+def test_a_password_that_nobody_asks_for_is_told(server, finding):
+    told = finding("authentication", server.url.replace("://", "://app:secret@"))
+
+    assert told.level == "warning"
+    assert "asks for none" in told.message
+    assert "-Y" in told.remedy
+    assert "secret" not in told.message
+
+
 @pytest.mark.parametrize(
     ("listens", "level"),
     [

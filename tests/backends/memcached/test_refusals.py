@@ -44,6 +44,15 @@ def test_a_login_opens_the_server(flavour, guarded_server):
     lease.release()
 
 
+def test_a_password_is_not_told_to_a_server_that_asks_for_none(flavour, server):
+    """It would keep it as an item that everybody can read."""
+    locks = flavour.locks(server.bare_url, user="app", password=PASSWORD)
+
+    locks.lock("door").acquire().release()
+
+    assert server.say(b"mg auth v\r\n") == [b"EN\r\n"]
+
+
 def test_a_password_is_missing(refusal, guarded_server):
     error = refusal(guarded_server.bare_url)
 

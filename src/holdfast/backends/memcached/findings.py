@@ -112,10 +112,18 @@ def _uptime(facts: Facts) -> Iterator[Finding]:
 
 
 def _who_may(facts: Facts) -> Iterator[Finding]:
-    asks = facts.settings.get("auth_enabled_ascii") == "yes" or facts.address.login is not None
+    asks = facts.settings.get("auth_enabled_ascii", "no") != "no"  # else the name of the file
     listens = facts.settings.get("inter", "")
     if asks:
         yield Finding("ok", "authentication", "a user and a password are asked for")
+    elif facts.address.login is not None:
+        yield Finding(
+            "warning",
+            "authentication",
+            "we have a user and a password, and this server asks for none: anybody who reaches it "
+            "may delete every lock",
+            "give it an auth file (-Y), or correct the address",
+        )
     elif _is_public(listens):
         yield Finding(
             "warning",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
-from typing import TYPE_CHECKING
 
+from holdfast.backends.memcached.meta import Answer, Refusal
 from holdfast.errors import (
     BackendMisbehaved,
     BackendUnavailable,
@@ -13,12 +13,11 @@ from holdfast.errors import (
     LockError,
 )
 
-if TYPE_CHECKING:
-    from holdfast.backends.memcached.meta import Refusal
+_UNAUTHENTICATED = "unauthenticated"
 
 # By what the server's words hold. {where} is the store, {text} those words.
 _CONFIGURATION = {
-    "unauthenticated": "{where} asks for a user and a password; "
+    _UNAUTHENTICATED: "{where} asks for a user and a password; "
     "give them in the URL (memcached://user:password@host)",
     "authentication failure": "{where} does not know this user and password; "
     "correct them in the URL",
@@ -61,6 +60,11 @@ _REASONS: dict[type[BaseException], str] = {
     ConnectionError: "{where} closed the connection before it had answered; is it a memcached "
     "server, and does it want TLS (ssl=true)?",
 }
+
+
+def asks_for_login(answer: Answer) -> bool:
+    """Whether the server wants to know who we are before anything else."""
+    return isinstance(answer, Refusal) and _UNAUTHENTICATED in answer.text
 
 
 def refused(refusal: Refusal, *, where: str) -> LockError:

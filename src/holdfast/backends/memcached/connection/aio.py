@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -109,10 +110,10 @@ class Wire(SocketWire[Link]):
                 _, link = await loop.create_connection(
                     made, address.host, address.port, ssl=address.tls
                 )
-            await self._drive(link, greeting(address), self._loop_time(deadline))
+            await self._greet(link, self._loop_time(deadline))
         except OSError as error:
             raise self._unreachable(error) from error
-        except OutcomeUnknown as error:
+        except (OutcomeUnknown, Gibberish) as error:
             if link is not None:
                 link.close()
             raise self._unreachable(error.__cause__ or error) from error
@@ -122,6 +123,13 @@ class Wire(SocketWire[Link]):
                 link.close()
             raise
         return link
+
+    async def _greet(self, link: Link, moment: float) -> None:
+        steps = greeting(self._address)
+        with suppress(StopIteration):
+            request = next(steps)
+            while True:
+                request = steps.send(await link.send(request, deadline=moment))
 
     def _unreachable(self, error: BaseException) -> LockError:
         if isinstance(error, Gibberish):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.backends.memcached import meta, refusals
@@ -128,7 +129,7 @@ class Wire(SocketWire[Link]):
             if address.tls is not None:
                 sock = address.tls.wrap_socket(sock, server_hostname=address.host)
             link = Link(sock, self._ours, self._clock, generation)
-            self._drive(link, greeting(address), deadline)
+            self._greet(link, deadline)
         except (OSError, Gibberish) as error:
             if sock is not None:
                 sock.close()
@@ -138,6 +139,14 @@ class Wire(SocketWire[Link]):
                 sock.close()
             raise
         return link
+
+    def _greet(self, link: Link, deadline: float) -> None:
+        steps = greeting(self._address)
+        with suppress(StopIteration):
+            request = next(steps)
+            while True:
+                link.send(request, deadline=deadline)
+                request = steps.send(link.receive(deadline=deadline))
 
     def _unreachable(self, error: BaseException) -> LockError:
         if isinstance(error, Gibberish):
