@@ -24,6 +24,10 @@ def test_it_says_what_no_setting_can_change(finding):
     assert "fencing tokens" in told.message
 
 
+def test_it_says_how_late_a_name_may_be_free(finding):
+    assert "two seconds" in finding("ttl").message
+
+
 def test_evictions_are_told_by_slab_class(outliving, finding):
     server = outliving.enter_context(MemcachedServer("-m", "2"))
     with server.talk() as talk:

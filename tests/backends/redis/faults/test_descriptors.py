@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
+from full_table import full_table
 
 from holdfast import BackendUnavailable
 from holdfast.backends.redis import requests
 from holdfast.backends.redis.scripts import redis_script, script_text
-
-
-@contextmanager
-def full_table() -> Iterator[None]:
-    """Let nobody in this process open a file or a socket."""
-    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, most))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
 
 
 def test_that_no_connection_can_be_opened_is_an_outage(flavour, server):
