@@ -41,7 +41,9 @@ class Sequencer:
 
 def no_sequencers(name: str) -> ConfigurationError:
     """Return the error of a backend that cannot say for sure who holds."""
-    return ConfigurationError("this backend has no sequencers; fence by the token", name=name)
+    return ConfigurationError(
+        "this backend has no sequencers; fence by the token, if it has one", name=name
+    )
 
 
 def mode_of(weight: int, capacity: int) -> str:

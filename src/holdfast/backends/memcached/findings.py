@@ -47,6 +47,12 @@ def findings(facts: Facts) -> list[Finding]:
             "until the next renewal; there are no fencing tokens",
             "use it where a second holder costs work and not data; else another backend",
         ),
+        Finding(
+            "note",
+            "ttl",
+            "the server counts whole seconds: what a crashed holder had is free up to two seconds "
+            "after its ttl",
+        ),
         *_evictions(facts),
         *_memory(facts),
         *_uptime(facts),
