@@ -8,6 +8,7 @@ import socket
 import statistics
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib.metadata import version
 
 import aiomcache
@@ -20,6 +21,7 @@ from bench.memcached_server import running, server_version
 from bench.reporting import Report
 
 OURS = "holdfast memcached"
+NO_SERVER = "holdfast memory, no server"
 CLAIM = b"0123456789abcdef0123456789abcdef"
 TTL = 31
 GONE = -1
@@ -31,11 +33,18 @@ The drivers are measured without a lock around them: the three commands by which
 and given back only if it is still ours (add, gets, cas). Ours is the whole lock, with its watchdog,
 re-entry and the claim that can be withdrawn.
 
-We aimed at 0.8 of pymemcache's time in threads and 0.3 of emcache's with 100 tasks. The raw socket
-makes two round trips for a cycle, as ours does; where the time goes that ours takes beyond them was
-not measured, nor was what keeps it from the aim in asyncio. The load of the machine was {load:.1f}
-on {cores} cores at the end of the run. An earlier run, at a load of 35, had 1.91 and 2.47 for the
-two: compare what was measured on an idle machine."""
+We aimed at 0.8 of pymemcache's time in threads and 0.3 of emcache's with 100 tasks. `memory://` is
+the same lock with no server behind it, and shows how much of either is left for one.
+
+- **In threads** it depends on the machine. Round trips have two speeds, as the kernel keeps the
+  client and the server on one core or not: three of them took pymemcache 65 to 105 µs in some runs
+  and 200 in another. Ours makes two and computes more: it took 97 to 165 µs in the former, which is
+  1.5 times as long, and 140 in the latter, which is 0.7.
+- **With 100 tasks** the aim is missed by what the lock itself takes. All tasks' requests go out
+  in one write, and one read has the answers of many; nothing in it stands out in a profile.
+
+The load of the machine was {load:.1f} on {cores} cores at the end of the run. A busy machine makes
+the round trips of all of them long, and takes more from whoever computes more."""
 
 
 def main() -> Report:
@@ -59,17 +68,20 @@ def main() -> Report:
 def uncontended(report: Report, port: int) -> None:
     """One thread takes and gives back a free lock."""
     locks = holdfast.Locks(f"memcached://127.0.0.1:{port}")
+    without_server = holdfast.Locks("memory://")
     client = pymemcache.Client(("127.0.0.1", port), no_delay=True)
     seconds = side_by_side(
         {
             OURS: ours_cycle(locks),
             "pymemcache add, gets, cas": pymemcache_cycle(client),
             "raw socket, meta add and delete": raw_cycle(port),
+            NO_SERVER: ours_cycle(without_server),
         },
         rounds=15,
         cycles=400,
     )
     locks.close()
+    without_server.close()
     client.close()
     tell_ratios(report, "Uncontended: acquire and release, median", seconds, ours=OURS)
     report.chart("cycle", "Uncontended cycle", {k: v * 1e6 for k, v in seconds.items()}, "µs")
@@ -126,12 +138,13 @@ def asyncio_tasks(report: Report, port: int) -> None:
 
 async def concurrent(port: int, tasks: int) -> dict[str, float]:
     locks = holdfast.AsyncLocks(f"memcached://127.0.0.1:{port}")
+    without_server = holdfast.AsyncLocks("memory://")
     node = emcache.MemcachedHostAddress("127.0.0.1", port)
     client = await emcache.create_client([node], max_connections=8, timeout=None)
     other = aiomcache.Client("127.0.0.1", port, pool_size=8)
 
-    async def ours(number: int, cycles: int) -> None:
-        lock = locks.lock(f"ours-{number}")
+    async def cycle(client: holdfast.AsyncLocks, number: int, cycles: int) -> None:
+        lock = client.lock(f"ours-{number}")
         for _ in range(cycles):
             async with lock:
                 pass
@@ -154,12 +167,18 @@ async def concurrent(port: int, tasks: int) -> dict[str, float]:
             # It refuses -1; a date in 1970 ends the item as well.
             await other.cas(key, b"x", cas, exptime=30 * 86_400 + 1)
 
-    runs = {OURS: ours, "emcache add, gets, cas": of_emcache, "aiomcache same": of_aiomcache}
+    runs = {
+        OURS: partial(cycle, locks),
+        "emcache add, gets, cas": of_emcache,
+        "aiomcache same": of_aiomcache,
+        NO_SERVER: partial(cycle, without_server),
+    }
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(6):
         for name, run in runs.items():
             times[name].append(await _seconds(run, tasks))
     await locks.aclose()
+    await without_server.aclose()
     await client.close()
     await other.close()
     return {name: statistics.median(each[1:]) for name, each in times.items()}
