@@ -102,11 +102,7 @@ def test_an_evicted_lock_is_told_and_takes_nothing_from_its_successor(backend, o
     server = outliving.enter_context(MemcachedServer("-m", "2"))
     holder, next_one = backend(server.url), backend(server.url)
     mine = holder.call("try_acquire", claim_to("door"))
-    key = key_of(holder)
-    item = server.say(b"mg %b v\r\n" % key)[0].split(b"\r\n")[1]
-    with server.talk() as talk:
-        for batch in range(20):
-            talk(fill(key, item, batch) + b"mn\r\n", ends=b"MN\r\n")
+    fill(server, key_of(holder))
     assert int(server.stat("evictions")) > 0
 
     successor = next_one.call("try_acquire", claim_to("door"))
@@ -126,11 +122,7 @@ def test_what_a_full_server_refuses_frees_the_name_and_its_holder_is_told(backen
     holder, late = backend(server.url), backend(server.url)
     assert late.call("release", late.call("try_acquire", claim_to("door")), tombstone=False)
     mine = holder.call("try_acquire", claim_to("door"))
-    key = key_of(holder)
-    item = server.say(b"mg %b v\r\n" % key)[0].split(b"\r\n")[1]
-    with server.talk() as talk:
-        for batch in range(20):
-            talk(fill(key, item, batch) + b"mn\r\n", ends=b"MN\r\n")
+    fill(server, key_of(holder))
 
     with pytest.raises(BackendUnavailable, match="frees the name"):
         late.call("try_acquire", claim_to("door"))
@@ -279,9 +271,14 @@ def key_of(backend) -> bytes:
     return backend.inner._key("door")
 
 
-def fill(key: bytes, value: bytes, batch: int) -> bytes:
-    """Return requests for many items that are just as large as this one."""
-    keys = (b"%d" % number for number in range(batch * 1000, (batch + 1) * 1000))
-    return b"".join(
-        b"ms %b %d T0 q\r\n%b\r\n" % (one.rjust(len(key), b"f"), len(value), value) for one in keys
-    )
+def fill(server: MemcachedServer, key: bytes) -> None:
+    """Take all the memory there is for items that are just as large as this one."""
+    value = server.say(b"mg %b v\r\n" % key)[0].split(b"\r\n")[1]
+    with server.talk() as talk:
+        for batch in range(20):
+            keys = (b"%d" % number for number in range(batch * 1000, (batch + 1) * 1000))
+            items = (
+                b"ms %b %d T0 q\r\n%b\r\n" % (one.rjust(len(key), b"f"), len(value), value)
+                for one in keys
+            )
+            talk(b"".join(items) + b"mn\r\n", ends=b"MN\r\n")

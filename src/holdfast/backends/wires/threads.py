@@ -15,7 +15,7 @@ from holdfast.runtime.blocking import BlockingSocket, IdleLinks
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.backends.wires.parsing import Parser
     from holdfast.runtime.clock import Clock
@@ -51,6 +51,7 @@ class SocketLink(BlockingSocket):
 
 
 L = TypeVar("L", bound=SocketLink)
+T = TypeVar("T")
 
 
 class SocketWire(Generic[L]):
@@ -66,10 +67,32 @@ class SocketWire(Generic[L]):
 
         Raises BackendUnavailable if nothing was sent, OutcomeUnknown if no reply came.
         """
+
+        def act(link: L) -> Any:  # noqa: ANN401 - as above
+            link.send(request, deadline=deadline)
+            return link.receive(deadline=deadline)
+
+        return self._used(self._take(deadline), act)
+
+    def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Any]:
+        """Return the replies to several commands, sent together; an error for each that is lost."""
+        replies: list[Any] = []
+
+        def act(link: L) -> None:
+            link.send(b"".join(requests), deadline=deadline)
+            replies.extend(link.receive(deadline=deadline) for _ in requests)
+
         link = self._take(deadline)
         try:
-            link.send(request, deadline=deadline)
-            reply = link.receive(deadline=deadline)
+            self._used(link, act)
+        except LockError as unknown:
+            return replies + [unknown] * (len(requests) - len(replies))
+        return replies
+
+    def _used(self, link: L, act: Callable[[L], T]) -> T:
+        """Return what is done with a link, which is kept for the next unless a reply is missing."""
+        try:
+            result = act(link)
         except (OSError, Gibberish) as error:
             link.close()
             raise self._unanswered(error) from error
@@ -78,24 +101,7 @@ class SocketWire(Generic[L]):
             link.close()
             raise
         self._idle.put_back(link)
-        return reply
-
-    def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Any]:
-        """Return the replies to several commands, sent together; an error for each that is lost."""
-        link = self._take(deadline)
-        replies: list[Any] = []
-        try:
-            link.send(b"".join(requests), deadline=deadline)
-            replies.extend(link.receive(deadline=deadline) for _ in requests)
-        except (OSError, Gibberish) as error:
-            link.close()
-            unknown = self._unanswered(error)
-            return replies + [unknown] * (len(requests) - len(replies))
-        except BaseException:  # as above
-            link.close()
-            raise
-        self._idle.put_back(link)
-        return replies
+        return result
 
     def _unanswered(self, error: BaseException) -> LockError:
         unknown: LockError = OutcomeUnknown(f"{self.where} did not answer: {error}")

@@ -48,35 +48,26 @@ class Wire(SocketWire[Link]):
 
         Raises BackendUnavailable if nothing was sent, OutcomeUnknown if an answer is missing.
         """
-        link = self._take(deadline)
-        try:
-            result = self._drive(link, begin(link.versions), deadline)
-        except (OSError, Gibberish) as error:
-            link.close()
-            raise self._unanswered(error) from error
-        except BaseException:
-            # A refusal, or a KeyboardInterrupt, say: an answer may still be on its way.
-            link.close()
-            raise
-        self._idle.put_back(link)
-        return result
+
+        def act(link: Link) -> T:
+            return self._drive(link, begin(link.versions), deadline)
+
+        return self._used(self._take(deadline), act)
 
     def converse_all(
         self, begins: Sequence[Callable[[Versions], Steps[T]]], *, deadline: float
     ) -> list[T | LockError]:
         """Do steps that know nothing of each other side by side; an error for each that failed."""
-        link = self._take(deadline)
         ended: dict[int, T | LockError] = {}
-        try:
+
+        def act(link: Link) -> None:
             self._drive_all(link, [begin(link.versions) for begin in begins], ended, deadline)
-        except (OSError, Gibberish) as error:
-            link.close()
-            unknown = self._unanswered(error)
+
+        link = self._take(deadline)
+        try:
+            self._used(link, act)
+        except LockError as unknown:
             return [ended.get(number, unknown) for number in range(len(begins))]
-        except BaseException:  # as above
-            link.close()
-            raise
-        self._idle.put_back(link)
         return [ended[number] for number in range(len(begins))]
 
     def ask(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - any answer
@@ -109,6 +100,8 @@ class Wire(SocketWire[Link]):
                     ended[number] = end.value
                 except LockError as error:
                     ended[number] = error
+                    if isinstance(answer, meta.Refusal) and not answer.is_in_step:
+                        raise  # whose the next answer is nobody can say
 
     def _accepted(self, answer: meta.Answer) -> Any:  # noqa: ANN401 - any answer
         if isinstance(answer, meta.Refusal):
