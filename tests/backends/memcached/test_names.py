@@ -61,6 +61,19 @@ def test_no_two_names_share_a_key():
     assert len(set(names)) == len(names)
 
 
+def test_of_many_names_those_are_listed_that_are_held(flavour, server, namespace):
+    """More than are asked for at once; items that say free stay for a day."""
+    locks = flavour.locks(server.url, namespace=namespace)
+    for number in range(600):
+        locks.lock(f"{number:03}").acquire().release()
+    held = [locks.lock(f"{number:03}").acquire() for number in (0, 300, 599)]
+
+    listed = [one.name for one in locks.survey()]
+
+    assert listed == ["000", "300", "599"]
+    assert all(one.is_trusted for one in held)
+
+
 def test_a_list_tells_what_is_held_and_nothing_that_was_released(flavour, server, namespace):
     """Of one namespace, and with a prefix; keys of other programs are left out."""
     locks = flavour.locks(server.url, namespace=namespace)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 TOGETHER = 250
-"""As many leases are renewed at once, so that no event loop stands still for them."""
+"""As many leases are renewed, or names read, at once: no event loop stands still for them."""
 
 
 class AsyncMemcachedBackend(AsyncBackend):
@@ -150,18 +150,23 @@ class AsyncMemcachedBackend(AsyncBackend):
         return await self._wire.converse(begin, deadline=deadline)
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
-        """See the protocol; the deadline is for each request, as there may be many."""
+        """See the protocol; the deadline is for each round trip, as there may be many."""
         patience = deadline - self._clock.now()
         listed = await self._slow_wire.ask(meta.EVERY_KEY, deadline=deadline)
+        keys = _keys(listed, namespace=self._namespace)
         found: list[Inspection] = []
-        for key in _keys(listed, namespace=self._namespace):
-            one = await self._wire.converse(
-                partial(steps.named, key=key), deadline=self._clock.now() + patience
+        for first in range(0, len(keys), TOGETHER):
+            answers = await self._wire.converse_all(
+                [partial(steps.named, key=key) for key in keys[first : first + TOGETHER]],
+                deadline=self._clock.now() + patience,
             )
-            if one is not None and one.is_in_use and one.name.startswith(prefix):
-                found.append(one)
-        for one in sorted(found, key=lambda one: one.name.encode()):
-            yield one
+            for one in answers:
+                if isinstance(one, LockError):
+                    raise one
+                if one is not None and one.is_in_use and one.name.startswith(prefix):
+                    found.append(one)
+        for each in sorted(found, key=lambda each: each.name.encode()):
+            yield each
 
     async def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
