@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import ConfigurationError, LeaseLost, NotOwner, OutcomeUnknown
-from holdfast.testing._async.contract.subject import AsyncSubject, requires
+from holdfast.testing._async.contract.subject import requires
+from holdfast.testing._async.contract.trials import AsyncTrials
 
 
-class AsyncLawsOfHandingOver(AsyncSubject):
+class AsyncLawsOfHandingOver(AsyncTrials):
     """Where the store keeps a lease by itself, and no session of the client's carries it."""
 
     @requires("hands_over")
@@ -88,15 +89,20 @@ class AsyncLawsOfHandingOver(AsyncSubject):
     @requires("hands_over")
     async def test_law_09_a_lease_that_nobody_adopts_ends_by_its_ttl(self) -> None:
         """Not before, although its client has gone."""
-        locks, others = self.locks(), self.locks()
+        others = self.locks()
         await others.inspect("door")  # connected: that may take longer than the ttl
-        text = await (await locks.lock("door", ttl=self.ttl).acquire()).detach()
-        await locks.aclose()
 
-        assert await others.lock("door").try_acquire() is None
-        await self.assert_free("door", within=self.ttl + self.late)
-        with pytest.raises(LeaseLost):
-            await others.adopt(text)
+        async def leave(name: str, ttl: float) -> None:
+            locks = self.locks()
+            text = await (await locks.lock(name, ttl=ttl).acquire()).detach()
+            await locks.aclose()
+
+            assert await others.lock(name).try_acquire() is None
+            await self.assert_free(name, within=ttl + self.late)
+            with pytest.raises(LeaseLost):
+                await others.adopt(text)
+
+        await self.undisturbed(leave, ttl=self.ttl)
 
     @requires("hands_over")
     async def test_law_06_a_detach_that_is_not_answered_leaves_the_lease_ours(self) -> None:

@@ -59,7 +59,7 @@ class AsyncLawsOfSequencing(AsyncSubject):
         text = lease.sequencer
 
         await self.pass_ttl()
-        async with others.lock("door", timeout=self.slack + self.late):
+        async with others.lock("door", timeout=self.patience):
             assert not await others.is_current(text)
 
         assert not await others.is_current(text)

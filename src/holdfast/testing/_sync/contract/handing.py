@@ -7,10 +7,11 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import ConfigurationError, LeaseLost, NotOwner, OutcomeUnknown
-from holdfast.testing._sync.contract.subject import Subject, requires
+from holdfast.testing._sync.contract.subject import requires
+from holdfast.testing._sync.contract.trials import Trials
 
 
-class LawsOfHandingOver(Subject):
+class LawsOfHandingOver(Trials):
     """Where the store keeps a lease by itself, and no session of the client's carries it."""
 
     @requires("hands_over")
@@ -90,15 +91,20 @@ class LawsOfHandingOver(Subject):
     @requires("hands_over")
     def test_law_09_a_lease_that_nobody_adopts_ends_by_its_ttl(self) -> None:
         """Not before, although its client has gone."""
-        locks, others = self.locks(), self.locks()
+        others = self.locks()
         others.inspect("door")  # connected: that may take longer than the ttl
-        text = locks.lock("door", ttl=self.ttl).acquire().detach()
-        locks.close()
 
-        assert others.lock("door").try_acquire() is None
-        self.assert_free("door", within=self.ttl + self.late)
-        with pytest.raises(LeaseLost):
-            others.adopt(text)
+        def leave(name: str, ttl: float) -> None:
+            locks = self.locks()
+            text = locks.lock(name, ttl=ttl).acquire().detach()
+            locks.close()
+
+            assert others.lock(name).try_acquire() is None
+            self.assert_free(name, within=ttl + self.late)
+            with pytest.raises(LeaseLost):
+                others.adopt(text)
+
+        self.undisturbed(leave, ttl=self.ttl)
 
     @requires("hands_over")
     def test_law_06_a_detach_that_is_not_answered_leaves_the_lease_ours(self) -> None:

@@ -61,7 +61,7 @@ class LawsOfSequencing(Subject):
         text = lease.sequencer
 
         self.pass_ttl()
-        with others.lock("door", timeout=self.slack + self.late):
+        with others.lock("door", timeout=self.patience):
             assert not others.is_current(text)
 
         assert not others.is_current(text)

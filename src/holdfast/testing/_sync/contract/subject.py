@@ -46,6 +46,9 @@ class Subject:
     slack: ClassVar[float] = 1.0
     """How much later than it must, a thing may happen on a busy machine."""
 
+    patience: ClassVar[float] = 30.0
+    """What only a hang outlasts, where no time is on trial."""
+
     request_timeout: ClassVar[float] = 10.0
     """For clients whose own patience is not on trial: a store may stand still for seconds."""
 
@@ -97,9 +100,9 @@ class Subject:
         if self.capabilities.ends_by == "session":
             backend.disown(f"raw{id(self):x}", deadline=self.soon())
 
-    def pass_ttl(self) -> None:
+    def pass_ttl(self, ttl: float | None = None) -> None:
         """Let the time pass after which nothing is left of a silent holder."""
-        self.pass_time(self.ttl * 1.05 + self.late)
+        self.pass_time((ttl or self.ttl) * 1.05 + self.late)
 
     def claim(self, name: str, **fields: Any) -> Claim:
         """Return a claim for the raw backend."""
@@ -123,13 +126,15 @@ class Subject:
         deadline = self.clock.now() + seconds
         runner.until(lambda: self.clock.now() >= deadline, clock=self.clock, within=1e9)
 
-    def until(self, condition: Callable[[], object], *, within: float = 10.0) -> None:
+    def until(self, condition: Callable[[], object], *, within: float | None = None) -> None:
         """Wait until the condition is true; fail when it does not come true in time."""
-        runner.until(condition, clock=self.clock, within=within)
+        runner.until(
+            condition, clock=self.clock, within=self.patience if within is None else within
+        )
 
     def until_waiting(self, locks: Locks, name: str, number: int = 1) -> None:
         """Wait until so many claims stand in the line."""
-        deadline = self.clock.now() + 10.0
+        deadline = self.clock.now() + self.patience
         while len(locks.inspect(name).line) < number:
             assert self.clock.now() < deadline, f"nobody joined the line of {name!r}"
             self.pass_time(0.002)
