@@ -152,8 +152,8 @@ def interrupt_everywhere(action: Callable[[], object], *, is_whole: Callable[[],
     looks = itertools.count(1)
 
     def is_whole_at_last() -> bool:
-        # What an interrupt left behind may know itself; that is rare, and collecting is slow.
-        return is_whole() or (next(looks) % 20 == 0 and gc.collect() >= 0 and is_whole())
+        # What an interrupt left behind may know itself; that is rare.
+        return is_whole() or (next(looks) % 4 == 0 and gc.collect() >= 0 and is_whole())
 
     gc.collect()
     gc.disable()  # it calls what others have registered, which is not on trial

@@ -60,9 +60,9 @@ class AsyncLender:
         if patience <= 0:
             raise self._lacking()
         keeper = AsyncKeeper(self._source, patience, self._forget)
+        loan = AsyncLoan(keeper, self)  # first: lost in an interrupt, it says that it is over
         with self._state:
             self._keepers.add(keeper)
-        loan = AsyncLoan(keeper, self)
         try:
             keeper.task = runtime.spawn(keeper.keep, name="holdfast-loan")
         except RuntimeError as error:
@@ -115,6 +115,8 @@ class AsyncLender:
         with self._state:
             keepers = list(self._keepers)
         for one in keepers:
+            if not one.has_begun and one.task is None and one.is_over.is_set():
+                continue  # an interrupt came before it could begin, and it never will
             patience = CLOSED_WITHIN
             if not one.is_decided.is_set() and one.task is not None:
                 # A thread that waits in a foreign pool cannot be ended; it gives back what it
@@ -177,6 +179,7 @@ class AsyncKeeper:
         self.lent: Lent | None = None
         self.error: Exception | None = None
         self.is_used = False
+        self.has_begun = False
         self.settle: Callable[[], Awaitable[bool]] | None = None
         self.cut: weakref.WeakMethod[Callable[[], None]] | None = None
         self.is_decided = runtime.Event()
@@ -189,6 +192,7 @@ class AsyncKeeper:
 
     async def keep(self) -> None:
         """Do it all; nothing is raised, since nobody waits for that."""
+        self.has_begun = True
         try:
             try:
                 self.lent = await self._source.take(self._patience)
