@@ -12,11 +12,12 @@ import ssl
 import urllib.error
 import urllib.request
 from contextlib import suppress
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any, Self
 
 from eventually import eventually
 from servers.certificates import Certificates, certificates
+from servers.sharing import shared_in_its_room
 from servers.starting import Server, Three, free_ports
 
 ELECTION = 0.5
@@ -252,21 +253,21 @@ class Cluster(Three[EtcdServer]):
         return self.leader().keys(prefix, **options)
 
 
-@cache
+@shared_in_its_room
 def shared_server() -> EtcdServer:
-    """Return a server that all tests of this run share; use a namespace of your own."""
+    """Return a server that all tests of this room share; use a namespace of your own."""
     return EtcdServer().start()
 
 
-@cache
+@shared_in_its_room
 def shared_tls_server() -> EtcdServer:
-    """Return a server that speaks TLS and asks for certificates, for all tests of this run."""
+    """Return a server that speaks TLS and asks for certificates, for all tests of this room."""
     return EtcdServer(tls=certificates()).start()
 
 
-@cache
+@shared_in_its_room
 def shared_cluster() -> Cluster:
-    """Return a cluster that all tests of this run share; heal it before use."""
+    """Return a cluster that all tests of this room share; heal it before use."""
     return Cluster().start()
 
 

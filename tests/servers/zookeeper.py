@@ -13,6 +13,7 @@ from typing import Any
 
 from eventually import PATIENCE, eventually
 from kazoo.client import KazooClient
+from servers.sharing import shared_in_its_room
 from servers.starting import Server, Three, free_ports
 
 TICK = 0.1
@@ -215,7 +216,7 @@ def shared_server() -> ZooKeeperServer:
     return ZooKeeperServer().start()
 
 
-@cache
+@shared_in_its_room
 def shared_ensemble() -> Ensemble:
-    """Return an ensemble that all tests of this run share; heal it before use."""
+    """Return an ensemble that all tests of this room share; heal it before use."""
     return Ensemble().start()

@@ -28,35 +28,48 @@ WORKERS_PER_CORE = 3
 MOST_WORKERS = 12
 """More would not be faster: the longest file is then what the run waits for."""
 
-ALONE = ("tests/cli/", "tests/backends/sqlite/test_leaks.py", "tests/backends/test_stock.py")
-"""Where every test has a store of its own: these are handed out one by one."""
+ALONE = (
+    "tests/cli/",
+    "tests/interrupts/test_interrupts.py",
+    "tests/backends/sqlite/test_leaks.py",
+    "tests/backends/test_stock.py",
+)
+"""Where every test has a store of its own, or names of its own: these are handed out one by one."""
+
+BY_CLASS = ("tests/backends/redlock/contract/test_two_hung.py",)
+"""What waits so long that one worker would be at it when all others are done."""
 
 EARLY = (
     # Before others have failed in the same worker, whose threads go on: Hypothesis minds them.
     "tests/core/",
+    # Minutes of waiting, while others compute.
+    "tests/backends/redlock/contract/test_two_hung.py",
     "tests/backends/sqlite/test_leaks.py::test_a_million_names",
     "tests/backends/test_stock.py",
     "tests/examples/",
+    "tests/interrupts/test_interrupts.py",
+    "tests/backends/mysql/test_contract.py",
+    "tests/backends/mysql/test_contract_lent.py",
+    "tests/backends/redlock/contract/test_two_silent.py",
     "tests/shell/test_virtual_time.py",
     "tests/backends/zookeeper/contract/test_ensemble.py",
     "tests/backends/etcd/contract/",
     "tests/backends/etcd/faults/",
     "tests/backends/zookeeper/faults/test_members.py",
-    "tests/backends/mysql/test_contract.py",
     "tests/backends/memcached/test_contract.py",
     "tests/backends/sqlite/test_contract.py",
     "tests/backends/zookeeper/contract/",
     "tests/backends/postgresql/contract/",
+    "tests/backends/sql/advisory/",
     "tests/backends/redlock/contract/",
     "tests/backends/redis/contract/",
     "tests/contract/",
     "tests/backends/zookeeper/faults/",
     "tests/backends/mysql/",
     "tests/backends/sqlite/",
-    "tests/backends/postgresql/faults/",
-    "tests/backends/memcached/test_faults.py",
-    "tests/backends/memcached/test_findings.py",
-    "tests/backends/memcached/test_records.py",
+    "tests/backends/postgresql/",
+    "tests/backends/memcached/",
+    "tests/programs/",
     "tests/backends/redlock/",
     "tests/backends/redis/faults/",
     "tests/backends/redis/topologies/",
@@ -77,7 +90,10 @@ class LongestFirst(LoadScopeScheduling):
     """Hands out whole files, or single tests of files that say so, the longest first."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid if nodeid.startswith(ALONE) else nodeid.partition("::")[0]
+        if nodeid.startswith(ALONE):
+            return nodeid
+        end = nodeid.rindex if nodeid.startswith(BY_CLASS) else nodeid.index
+        return nodeid[: end("::")]
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         longest = min(self.workqueue, key=self._rank)

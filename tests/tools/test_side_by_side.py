@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import side_by_side
 from eventually import PATIENCE
-from side_by_side import ALONE, EARLY, SEATED, LongestFirst
+from side_by_side import ALONE, BY_CLASS, EARLY, SEATED, LongestFirst
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -48,6 +48,15 @@ def test_tests_with_a_store_of_their_own_are_handed_out_one_by_one():
     assert Handed(*tests).order() == tests
 
 
+def test_the_classes_of_a_file_that_waits_for_minutes_are_handed_out_each_by_itself():
+    [file] = BY_CLASS
+    tests = [
+        f"{file}::{kind}::test_law_{law}" for kind in ("TestAsync", "TestSync") for law in "12"
+    ]
+
+    assert Handed(*tests).order() == [f"{file}::TestAsync", f"{file}::TestSync"]
+
+
 def test_what_takes_longest_begins_first():
     handed = Handed(
         "tests/input/test_names.py::test_one",
@@ -63,7 +72,7 @@ def test_what_takes_longest_begins_first():
     ]
 
 
-@pytest.mark.parametrize("start", [*ALONE, *EARLY])
+@pytest.mark.parametrize("start", [*ALONE, *BY_CLASS, *EARLY])
 def test_what_is_named_is_there(start):
     path, _, name = start.partition("::")
 
