@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from eventually import PATIENCE
 
 import holdfast
-
-PATIENCE = 20.0
 
 
 class Cli:
@@ -53,7 +52,7 @@ class Cli:
             text=True,
             check=False,
             env={**self.environment, **(env or {})},
-            timeout=PATIENCE * 2,
+            timeout=PATIENCE,
         )
 
     def json(self, *arguments: str) -> dict[str, Any]:
@@ -86,7 +85,10 @@ class Cli:
 
 @pytest.fixture
 def cli(tmp_path, tmp_path_factory) -> Iterator[Cli]:
-    one = Cli(f"sqlite://{tmp_path}/locks.db", tmp_path_factory.getbasetemp() / "compiled")
+    run = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        run = run.parent  # of all workers
+    one = Cli(f"sqlite://{tmp_path}/locks.db", run / "compiled")
     with holdfast.Locks(one.url) as locks:
         locks.inspect("any")  # a store that somebody has used: looking at it makes none
     yield one

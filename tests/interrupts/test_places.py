@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import socket
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from interrupting import interrupt
@@ -123,3 +125,18 @@ def test_what_a_weak_collection_does_when_it_loses_something_is_not_interrupted(
         assert "remove" not in where
 
     assert gone[-1] == "000"
+
+
+def test_an_interrupt_leaves_no_handler_of_messages_locked(caplog):
+    """Those of pytest serve to the end: a thread of any later test would wait there for ever."""
+    locks = [one.lock for one in logging.getLogger().handlers if one.lock is not None]
+    assert locks
+    log = logging.getLogger("holdfast")
+    with ThreadPoolExecutor(1) as threads:
+        for place in itertools.count():
+            where = interrupt(lambda: log.warning("ready"), at=place)
+            for one in locks:
+                assert threads.submit(one.acquire, blocking=False).result(), where
+                threads.submit(one.release).result()
+            if where is None:
+                return

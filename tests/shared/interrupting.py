@@ -3,8 +3,12 @@
 It looks when a function begins and after each call, of Python's or of C's; what Ctrl-C, a signal
 handler that raises, or the time limit of a worker raise, they raise there. A profile function is
 called at just these places, and what it raises is raised as theirs would be: at the beginning of
-the callee, or in the caller at the call, whose result is gone. Left out are finalizers and what the
-collector calls, whose exceptions Python itself swallows, and how that is told.
+the callee, or in the caller at the call, whose result is gone.
+
+Left out are finalizers and what the collector calls, whose exceptions Python itself swallows, and
+how that is told; and what `logging` does with a message, since a handler that is interrupted
+there stays locked: pytest's would keep every thread of a later test that has something to say,
+for ever.
 """
 
 from __future__ import annotations
@@ -14,16 +18,17 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-FINALIZERS = (
+NOT_ON_TRIAL = (
     ".__del__",
     "WeakSet.__init__.<locals>._remove",
     "WeakKeyDictionary.__init__.<locals>.remove",
     "WeakValueDictionary.__init__.<locals>.remove",
     "gc_cumulative_time.<locals>.gc_callback",
     "FramelessHook._tell",
+    "Logger.callHandlers",
 )
-"""How their full names end; the last one tells what the others raise, the one before is
-Hypothesis' own."""
+"""How their full names end. Hypothesis has its callback called by the collector, wherever that
+is; the last but one tells what those before it raise."""
 
 
 def _is_place(frame: FrameType, event: str) -> bool:
@@ -31,7 +36,7 @@ def _is_place(frame: FrameType, event: str) -> bool:
         return False
     above: FrameType | None = frame
     while above is not None:
-        if above.f_code.co_qualname.endswith(FINALIZERS):
+        if above.f_code.co_qualname.endswith(NOT_ON_TRIAL):
             return False
         above = above.f_back
     return True
