@@ -320,6 +320,24 @@ class BreaksInSilence(Whole):
             return await self._client.backend.break_(name, deadline=deadline, **whose)
 
 
+class ForgetsItsRenewals(Whole):
+    """A client that renews, and counts on from the first grant."""
+
+    law = 7
+
+    def make_locks(self, backend: AsyncBackend, **options: Any) -> AsyncLocks:
+        locks = super().make_locks(backend, **options)
+        watchdog = locks._client.watchdog
+        settle = watchdog.settle
+
+        def forgetful(hold: Any, outcome: Renewal, *, sent_at: float) -> None:
+            if outcome is not Renewal.RENEWED:
+                settle(hold, outcome, sent_at=sent_at)
+
+        watchdog.settle = forgetful  # type: ignore[method-assign]
+        return locks
+
+
 class CountsNoWaiting(Whole):
     """A line in which nobody knows since when."""
 
@@ -360,6 +378,7 @@ TELLING = [
     CountsNoPermits,
     BreaksWhateverIsThere,
     BreaksInSilence,
+    ForgetsItsRenewals,
     CountsNoWaiting,
     SaysNothingOfClosing,
     AttestsWhatIsOver,

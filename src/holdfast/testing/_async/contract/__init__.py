@@ -6,6 +6,7 @@ from holdfast.testing._async.contract.failing import AsyncLawsOfFailing
 from holdfast.testing._async.contract.handing import AsyncLawsOfHandingOver
 from holdfast.testing._async.contract.holding import AsyncLawsOfHolding
 from holdfast.testing._async.contract.living import AsyncLawsOfLiving
+from holdfast.testing._async.contract.losing import AsyncLawsOfLosing
 from holdfast.testing._async.contract.sequencing import AsyncLawsOfSequencing
 from holdfast.testing._async.contract.telling import AsyncLawsOfTelling
 
@@ -15,6 +16,7 @@ __all__ = ["AsyncBackendContract"]
 class AsyncBackendContract(
     AsyncLawsOfHolding,
     AsyncLawsOfFailing,
+    AsyncLawsOfLosing,
     AsyncLawsOfLiving,
     AsyncLawsOfTelling,
     AsyncLawsOfHandingOver,

@@ -8,6 +8,7 @@ from holdfast.testing._sync.contract.failing import LawsOfFailing
 from holdfast.testing._sync.contract.handing import LawsOfHandingOver
 from holdfast.testing._sync.contract.holding import LawsOfHolding
 from holdfast.testing._sync.contract.living import LawsOfLiving
+from holdfast.testing._sync.contract.losing import LawsOfLosing
 from holdfast.testing._sync.contract.sequencing import LawsOfSequencing
 from holdfast.testing._sync.contract.telling import LawsOfTelling
 
@@ -17,6 +18,7 @@ __all__ = ["BackendContract"]
 class BackendContract(
     LawsOfHolding,
     LawsOfFailing,
+    LawsOfLosing,
     LawsOfLiving,
     LawsOfTelling,
     LawsOfHandingOver,
