@@ -75,7 +75,9 @@ class MariadbServer(Server):
     def connect(self, database: str = "", **options: Any) -> pymysql.Connection[Any]:
         """Return a plain connection, each of whose statements is committed at once."""
         where = {"host": "127.0.0.1", "port": self.port, "user": "root", "autocommit": True}
-        return pymysql.connect(**{**where, "database": database or None, **options})
+        # Else all authorities of the system are read for each, 27 ms of computing, and none asked.
+        plain = {"database": database or None, "ssl_disabled": True}
+        return pymysql.connect(**{**where, **plain, **options})
 
     def run(self, statement: str, *values: object, database: str = "") -> tuple[Any, ...]:
         """Return the rows of one statement, on a connection of its own."""

@@ -47,6 +47,11 @@ def test_tls_by_an_authority_of_ones_own(flavour, guarded):
     assert cycle(flavour, url, ssl_ca=certificates().authority)
 
 
+def test_without_an_option_both_flavours_speak_plainly(flavour, guarded):
+    """Not one of them in secret by chance, with a server that nobody has asked who it is."""
+    assert cycle(flavour, guarded.url()) == ""
+
+
 def test_tls_options_may_stand_in_the_url(flavour, guarded):
     url = guarded.url(user="guest", password="s3cret")
 

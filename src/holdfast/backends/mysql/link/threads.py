@@ -45,6 +45,9 @@ class Link:
         left = self._left(deadline)
         connection = pymysql.Connection(
             **address.settings,
+            # Else PyMySQL reads all authorities of the system for each connection, which takes a
+            # hundred times as long as to log in, to speak TLS with whoever answers.
+            ssl_disabled="ssl" not in address.settings,
             charset="utf8mb4",
             autocommit=None,
             client_flag=CLIENT.MULTI_STATEMENTS,
