@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.core.quorum import allotted, enough_to_end, majority
+from holdfast.core.quorum import allotted, enough_to_end, majority, may_agree
 
-ASKING, RAISING, HOLDING, OVER = range(4)
+ASKING, RAISING, HOLDING, OVER, REPEATING = range(5)
 
 
 class Node(NamedTuple):
@@ -61,6 +61,8 @@ class Model(NamedTuple):
     allots_anew: bool = True
     passes_on: bool = True
     before: tuple[int, ...] = ()
+    repeats: bool = False
+    hears_others: bool = True
 
     def start(self) -> State:
         before = self.before or (0,) * len(self.clocks)
@@ -88,11 +90,27 @@ class Model(NamedTuple):
             counted = tuple(int(bool(one)) for one in claim.tokens)
             decided = Claim(RAISING, counted, token=found.token)
             if found.is_settled or not self.raises:
-                yield _hold(state, number, decided)
+                yield self._hold(state, number, decided)
             else:
                 yield _with_claim(state, number, decided)
         if claim.phase == RAISING and len(claim.raised) >= majority(nodes):
-            yield _hold(state, number, claim)
+            yield self._hold(state, number, claim)
+        if claim.phase == HOLDING and self.repeats:
+            yield _with_claim(state, number, Claim(REPEATING, (0,) * nodes, token=claim.token))
+        if claim.phase == REPEATING and len(given) >= majority(nodes):
+            waiting = nodes - len(given) if self.hears_others else 0
+            if not may_agree(given, nodes=nodes, waiting=waiting):
+                is_same = allotted(given, nodes=nodes).token == claim.token
+                again = Claim(HOLDING, claim.tokens, token=claim.token)
+                yield _with_claim(state._replace(used=state.used if is_same else -1), number, again)
+
+    def _hold(self, state: State, number: int, claim: Claim) -> State:
+        """Use the token; `used` is -1 where it is not larger than all before."""
+        used = claim.token if claim.token > state.used >= 0 else -1
+        # Who does not ask for it again need not know it any more: so there are fewer states.
+        token = claim.token if self.repeats else 0
+        held = Claim(HOLDING, claim.tokens, claim.raised, token)
+        return _with_claim(state, number, held)._replace(used=used)
 
     # -- what comes to a node: each request of a claim, at any time and any number of times ----
 
@@ -115,7 +133,7 @@ class Model(NamedTuple):
             if node.claim == number:
                 yield _with_node(state, i, node._replace(given=token, last=token))
         elif node.claim == number and node.counts:
-            if claim.phase == ASKING and claim.tokens[i] != node.given:
+            if claim.phase in (ASKING, REPEATING) and claim.tokens[i] != node.given:
                 tokens = (*claim.tokens[:i], node.given, *claim.tokens[i + 1 :])
                 yield _with_claim(state, number, claim._replace(tokens=tokens))
             if claim.phase == RAISING and i not in claim.raised:
@@ -154,13 +172,6 @@ def _with_node(state: State, i: int, node: Node) -> State:
 
 def _with_claim(state: State, number: int, claim: Claim) -> State:
     return state._replace(claims=(*state.claims[:number], claim, *state.claims[number + 1 :]))
-
-
-def _hold(state: State, number: int, claim: Claim) -> State:
-    """Use the token; `used` is -1 where it is not larger than all before."""
-    used = claim.token if claim.token > state.used >= 0 else -1
-    held = Claim(HOLDING, claim.tokens, claim.raised)
-    return _with_claim(state, number, held)._replace(used=used)
 
 
 def _subsets(items: list[int], size: int) -> set[tuple[int, ...]]:
@@ -268,6 +279,17 @@ def test_when_one_that_was_taught_does_not_pass_it_on_the_token_falls():
     assert not walked(TWO_FORGET._replace(passes_on=False))[1]
 
 
+@pytest.mark.parametrize("clocks", CLOCKS, ids=str)
+def test_whoever_asks_again_finds_the_token_that_was_given(clocks):
+    """Though other nodes have granted it later, with larger tokens of their own."""
+    assert walked(Model(clocks, (0, 7), repeats=True))[1]
+
+
+def test_whoever_asks_again_and_does_not_hear_the_others_finds_another_token():
+    """So the model can fail: two of three that answer first need not be those that gave it."""
+    assert not walked(Model((0, 0, 9), (0,), repeats=True, hears_others=False))[1]
+
+
 # Five nodes have too many states to be walked through: these are random ways.
 
 
@@ -276,6 +298,11 @@ def test_tokens_grow_on_random_ways_of_five_nodes(clocks):
     model = Model(clocks, (0, 6, 0), late=True, forgets=1, teachers=enough_to_end(5))
 
     assert strolled(model, walks=300, length=120, seed=5)
+
+
+@pytest.mark.parametrize("clocks", [(3, 3, 3, 4, 5), (0, 5, 9, 2, 7)], ids=str)
+def test_whoever_asks_again_finds_the_token_on_random_ways_of_five_nodes(clocks):
+    assert strolled(Model(clocks, (0, 6), repeats=True), walks=300, length=120, seed=5)
 
 
 def test_random_ways_of_five_nodes_find_what_goes_wrong_without_raising():

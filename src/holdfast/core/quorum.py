@@ -137,6 +137,17 @@ def allotted(tokens: Sequence[int], *, nodes: int) -> Allotted:
     return Allotted(max(tokens), is_settled=False)
 
 
+def may_agree(tokens: Sequence[int], *, nodes: int, waiting: int) -> bool:
+    """Whether these answers settle no token, and those still waited for could.
+
+    Nodes that grant a claim after a majority did give it larger tokens of their own. Who asks
+    for it again may hear those first: raising the largest would change the token of a lease that
+    is in use. In whichever order they answer, the token that a majority gave is found.
+    """
+    most = max(map(tokens.count, tokens))
+    return most < majority(nodes) <= most + waiting
+
+
 @dataclass(frozen=True, slots=True)
 class Floor:
     """What a client tells the nodes so that all of them give the same token.

@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from holdfast.backends.redlock import answers, quarantine
+from holdfast.backends.redlock._sync.claiming import Claiming
+from holdfast.backends.redlock.node import Node
+from holdfast.backends.redlock.options import RedlockOptions
 from holdfast.backends.redlock.quarantine import Witness
-from holdfast.model import Owner, Renewal
+from holdfast.backends.redlock.requests import Questions
+from holdfast.backends.redlock.round import Round
+from holdfast.model import Claim, Grant, Owner, Renewal
+from holdfast.testing import ManualClock
 
 MAX_TTL = 10.0
 LONG = MAX_TTL * 2
@@ -116,3 +122,80 @@ def test_a_renewal_at_a_node_that_does_not_count_is_none():
     assert answers.renewed([1, 0, 1]) is Renewal.LOST
     assert answers.renewed([1, 0, 2]) is Renewal.BROKEN
     assert answers.renewed([1, 1, 1]) is Renewal.RENEWED
+
+
+# -- a claim that is asked for -----------------------------------------------------------------
+
+
+class StandIns:
+    """Five nodes that answer in a given order; who is not in it answers nothing."""
+
+    def __init__(self, tokens: dict[int, int], *, had: bool = True) -> None:
+        self.nodes = [Node(number, f"redis://h{number}") for number in range(5)]
+        self.tokens = tokens
+        self.granted = 2 if had else 1
+        self.asked: list[str] = []
+
+    def insist(self, work, **_: float):
+        return work()
+
+    def is_cut_short(self, _found) -> bool:
+        return False
+
+    def ask(self, questions, *, decide, among=None, **_: float) -> Round:
+        verbs = [one.verb for one in questions]
+        self.asked += verbs
+        found = Round(self.nodes, decide)
+        for node in self.nodes:
+            found.asked[node.number] = among is None or node.number in among
+        for number, token in self.tokens.items():
+            if found.asked[number]:
+                found.hear(number, [[1_000_000, 1, self.granted, token] for _ in verbs])
+        if not found.is_decided:
+            found.end()
+        return found
+
+
+class NobodyWaits:
+    """In place of an inbox."""
+
+    name = ""
+
+    def waiting(self, _claim_id) -> None:
+        return None
+
+    def forget(self, _claim_id) -> bool:
+        return False
+
+
+def token_of(nodes: StandIns) -> int:
+    options = RedlockOptions()
+    claiming = Claiming(nodes, Questions("space"), NobodyWaits(), options, ManualClock())  # type: ignore[arg-type]
+    claim = Claim("mine", "door", "client", "owner", weight=1, capacity=1, ttl=10.0)
+    granted = claiming.claim(claim, deadline=2000.0)
+    assert isinstance(granted, Grant)
+    return granted.token
+
+
+def test_a_repeat_that_hears_late_joiners_first_finds_the_token_of_the_majority():
+    """0, 1 and 2 gave it; 3 and 4 joined later, each with a larger one of its own."""
+    nodes = StandIns({0: 5, 3: 8, 4: 9, 1: 5, 2: 5})
+
+    assert token_of(nodes) == 5
+    assert nodes.asked == ["acquire"]
+
+
+def test_a_repeat_waits_for_no_node_that_is_known_to_hang():
+    nodes = StandIns({0: 5, 3: 8, 4: 9})
+    nodes.nodes[1].is_slow = nodes.nodes[2].is_slow = True
+
+    assert token_of(nodes) == 9
+    assert nodes.asked == ["acquire", "raise"]
+
+
+def test_a_grant_that_is_no_repeat_waits_for_nobody():
+    """No majority has granted it before, so no token of it is in use: the largest is raised."""
+    nodes = StandIns({0: 5, 3: 8, 4: 9, 1: 5, 2: 5}, had=False)
+
+    assert token_of(nodes) == 9
+    assert nodes.asked == ["acquire", "raise"]

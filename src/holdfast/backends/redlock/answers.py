@@ -13,6 +13,9 @@ from holdfast.model import Closing, Held, Holder, Inspection, Owner, Renewal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+REPEATED = 2
+"""What a node answers that had granted an acquire before; see acquire.lua."""
+
 RENEWALS = {0: Renewal.LOST, 1: Renewal.RENEWED, 2: Renewal.BROKEN}
 
 
@@ -26,6 +29,24 @@ def standing(replies: Sequence[Any]) -> Standing:
 
 done = standing
 """How a node stands that was told something: it has granted that if it was done there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What one node granted, at which time of its clock; whether it had done so before."""
+
+    now: float
+    token: int
+    is_repeated: bool
+
+
+def given(found: Mapping[int, Sequence[Any]]) -> list[Given]:
+    """Return what those nodes gave that granted an acquire."""
+    return [
+        Given(reply[0] / SECOND, reply[3], is_repeated=reply[2] == REPEATED)
+        for reply, *_ in found.values()
+        if reply[1] and reply[2]
+    ]
 
 
 def renewed(reply: Any) -> Renewal:  # noqa: ANN401 - of the server's making

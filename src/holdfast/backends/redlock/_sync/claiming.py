@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 from holdfast.backends.redis.requests import SECOND
 from holdfast.backends.redlock import answers, outages
 from holdfast.backends.redlock.node import first_of
-from holdfast.core.quorum import Floor, Standing, Verdict, allotted, validity, verdict
+from holdfast.core.quorum import (
+    Floor,
+    Standing,
+    Verdict,
+    allotted,
+    may_agree,
+    validity,
+    verdict,
+)
 from holdfast.errors import LockError
 from holdfast.model import Grant, Held
 from holdfast.runtime import threads as runtime
@@ -139,7 +147,18 @@ class Claiming:
         return verdict(found.standings(answers.standing), is_time_up=True)
 
     def _is_decided(self, found: Round) -> bool:
-        if verdict(found.standings(answers.standing)) is not Verdict.OPEN:
+        standings = found.standings(answers.standing)
+        outcome = verdict(standings)
+        if outcome is Verdict.GRANTED:
+            given = answers.given(found.answers)
+            # Where none of a majority had granted it before, no majority had: then no token of it
+            # is in use, and a node that hangs need not be waited for.
+            return not any(one.is_repeated for one in given) or not may_agree(
+                [one.token for one in given],
+                nodes=len(standings),
+                waiting=standings.count(Standing.WAITING),
+            )
+        if outcome is not Verdict.OPEN:
             return True
         # Those who answer nothing are not waited for while others are about to come.
         return self._asking.is_cut_short(found)
@@ -148,14 +167,10 @@ class Claiming:
 
     def _token(self, one: Attempt, found: Round) -> int | None:
         """Return the token, once a majority knows it; None if the claim has ended meanwhile."""
-        given = [
-            replies[0]
-            for replies in found.answers.values()
-            if answers.standing(replies) is Standing.GRANTED
-        ]
-        tokens = [reply[3] for reply in given]
+        given = answers.given(found.answers)
+        tokens = [one.token for one in given]
         settled = allotted(tokens, nodes=len(found.nodes))
-        ahead = max(reply[0] for reply in given) / SECOND - self._clock.now()
+        ahead = max(one.now for one in given) - self._clock.now()
         with self._state:
             self._floor = self._floor.after(
                 ahead=ahead,
