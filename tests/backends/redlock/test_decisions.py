@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from holdfast.backends.redlock import answers, quarantine
 from holdfast.backends.redlock._sync.claiming import Claiming
+from holdfast.backends.redlock._sync.inbox import Waiting
 from holdfast.backends.redlock.node import Node
 from holdfast.backends.redlock.options import RedlockOptions
 from holdfast.backends.redlock.quarantine import Witness
-from holdfast.backends.redlock.requests import Questions
+from holdfast.backends.redlock.requests import Questions, Scripts
 from holdfast.backends.redlock.round import Round
-from holdfast.model import Claim, Grant, Owner, Renewal
+from holdfast.errors import BackendUnavailable
+from holdfast.model import Claim, Grant, Held, Owner, Renewal
 from holdfast.testing import ManualClock
 
 MAX_TTL = 10.0
@@ -135,6 +139,8 @@ class StandIns:
         self.tokens = tokens
         self.granted = 2 if had else 1
         self.asked: list[str] = []
+        self.told: set[int] = set()
+        """Who was asked last, or would have been."""
 
     def insist(self, work, **_: float):
         return work()
@@ -145,9 +151,10 @@ class StandIns:
     def ask(self, questions, *, decide, among=None, **_: float) -> Round:
         verbs = [one.verb for one in questions]
         self.asked += verbs
+        self.told = set(range(5) if among is None else among)
         found = Round(self.nodes, decide)
         for node in self.nodes:
-            found.asked[node.number] = among is None or node.number in among
+            found.asked[node.number] = node.number in self.told and not node.is_slow
         for number, token in self.tokens.items():
             if found.asked[number]:
                 found.hear(number, [[1_000_000, 1, self.granted, token] for _ in verbs])
@@ -156,23 +163,33 @@ class StandIns:
         return found
 
 
-class NobodyWaits:
-    """In place of an inbox."""
+class NoInbox:
+    """In place of an inbox: for a claim that waits already, or for one that does not."""
 
     name = ""
 
-    def waiting(self, _claim_id) -> None:
-        return None
+    def __init__(self, *, waits: bool) -> None:
+        self._waiting = Waiting(CLAIM, since=999.0) if waits else None
+
+    def waiting(self, _claim_id) -> Waiting | None:
+        return self._waiting
 
     def forget(self, _claim_id) -> bool:
         return False
 
 
+CLAIM = Claim("mine", "door", "client", "owner", weight=1, capacity=1, ttl=10.0)
+
+
+def claimed(nodes: StandIns, *, waits: bool = False) -> Grant | Held:
+    inbox: Any = NoInbox(waits=waits)
+    asking: Any = nodes
+    claiming = Claiming(asking, Questions("space"), inbox, RedlockOptions(), ManualClock())
+    return claiming.claim(CLAIM, deadline=2000.0)
+
+
 def token_of(nodes: StandIns) -> int:
-    options = RedlockOptions()
-    claiming = Claiming(nodes, Questions("space"), NobodyWaits(), options, ManualClock())  # type: ignore[arg-type]
-    claim = Claim("mine", "door", "client", "owner", weight=1, capacity=1, ttl=10.0)
-    granted = claiming.claim(claim, deadline=2000.0)
+    granted = claimed(nodes)
     assert isinstance(granted, Grant)
     return granted.token
 
@@ -199,3 +216,17 @@ def test_a_grant_that_is_no_repeat_waits_for_nobody():
 
     assert token_of(nodes) == 9
     assert nodes.asked == ["acquire", "raise"]
+
+
+def test_a_first_node_that_does_not_answer_is_told_that_the_attempt_is_over():
+    """It was asked, though not along with the others: what it was asked may still come."""
+    nodes = StandIns({1: 5, 2: 5})
+    for one in nodes.nodes:
+        one.counts, one.scripts = True, Scripts("a birth")
+    nodes.nodes[3].trouble = nodes.nodes[4].trouble = BackendUnavailable("away")
+
+    with pytest.raises(BackendUnavailable):
+        claimed(nodes, waits=True)
+
+    assert nodes.asked == ["acquire", "acquire", "withdraw"]
+    assert 0 in nodes.told

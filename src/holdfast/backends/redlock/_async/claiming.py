@@ -126,7 +126,9 @@ class AsyncClaiming:
         )
         if alone.replies[first] is None:
             # It takes long: the others are asked without it. If it lets us in later, so be it.
-            return await self._asking.ask([question], decide=self._is_decided, timeout=one.timeout)
+            found = await self._asking.ask([question], decide=self._is_decided, timeout=one.timeout)
+            found.asked[first] = True  # also if it was not again: what it was asked may still come
+            return found
         if alone.standings(answers.standing)[first] is not Standing.GRANTED:
             return alone
         rest = self._questions.acquire(claim, attempt=one.number, floor=one.floor, is_led=True)

@@ -128,7 +128,9 @@ class Claiming:
         )
         if alone.replies[first] is None:
             # It takes long: the others are asked without it. If it lets us in later, so be it.
-            return self._asking.ask([question], decide=self._is_decided, timeout=one.timeout)
+            found = self._asking.ask([question], decide=self._is_decided, timeout=one.timeout)
+            found.asked[first] = True  # also if it was not again: what it was asked may still come
+            return found
         if alone.standings(answers.standing)[first] is not Standing.GRANTED:
             return alone
         rest = self._questions.acquire(claim, attempt=one.number, floor=one.floor, is_led=True)
