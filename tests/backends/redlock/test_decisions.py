@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from holdfast.backends.redlock import answers, quarantine
+from holdfast.backends.redlock._sync.backend import RedlockBackend
 from holdfast.backends.redlock._sync.claiming import Claiming
 from holdfast.backends.redlock._sync.inbox import Waiting
 from holdfast.backends.redlock.node import Node
@@ -230,3 +232,29 @@ def test_a_first_node_that_does_not_answer_is_told_that_the_attempt_is_over():
 
     assert nodes.asked == ["acquire", "acquire", "withdraw"]
     assert 0 in nodes.told
+
+
+def test_no_renewal_is_waited_for_longer_than_the_shortest_lease_can_bear():
+    """One whose nodes hang must not keep the others of its batch until they are over."""
+    clock, url = ManualClock(), "redlock://h1,h2,h3"
+    backend = RedlockBackend(url=url, location=url, clock=clock)
+    backend._asking = Patience()  # type: ignore[assignment]
+    grants = [Grant(replace(CLAIM, ttl=ttl), 1, ttl) for ttl in (30.0, 0.6)]
+
+    backend.renew(grants, deadline=clock.now() + 10.0)
+
+    assert backend._asking.given == [pytest.approx(0.1)]
+
+
+class Patience:
+    """Nodes that do not answer, and for how long they were waited for."""
+
+    def __init__(self) -> None:
+        self.given: list[float] = []
+
+    def ready(self, **_: float) -> None:
+        """Nothing is to be made ready."""
+
+    def ask(self, _questions, *, decide, patience, **_: float) -> Round:
+        self.given.append(patience)
+        return Round([Node(number, "") for number in range(3)], decide)

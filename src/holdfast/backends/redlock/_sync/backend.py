@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 SCANNING = 1.0
 """As long may a node take that is asked for some of its names; the others have the same."""
 
+WAITS_PER_TTL = 6
+"""A renewal is waited for no longer than this part of the shortest ttl in its batch."""
+
 
 class RedlockBackend(Backend):
     """Locks on a majority of N Redis nodes that know nothing of each other."""
@@ -134,7 +137,9 @@ class RedlockBackend(Backend):
         def is_decided(found: Round) -> bool:
             return found.is_over() or Renewal.UNKNOWN not in _renewals(found, len(asked))
 
-        patience = deadline - self._clock.now()
+        # A lease that hung nodes have must not hold up the others of its batch until they are over.
+        bearable = min(grant.ttl for grant in grants) / WAITS_PER_TTL
+        patience = min(deadline - self._clock.now(), bearable)
         found = self._asking.ask(asked, decide=is_decided, timeout=timeout, patience=patience)
         return _renewals(found, len(asked))
 
