@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast.core.quorum import Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from holdfast.backends.redlock.requests import Question, Scripts
     from holdfast.errors import LockError
@@ -64,7 +64,11 @@ class Node:
         if now - self.asked_at < owed_for:
             self._errands.append(Errand(question, now + owed_for))
 
-    def errands(self, now: float) -> list[Question]:
+    def keep(self, errands: Iterable[Errand]) -> None:
+        """Keep what it was told, and may not have heard."""
+        self._errands.extend(errands)
+
+    def errands(self, now: float) -> list[Errand]:
         """Take what it must still be told."""
         found = []
         # One by one: another thread may bring some meanwhile, or take them too.
@@ -74,7 +78,7 @@ class Node:
             except IndexError:
                 break
             if one.until > now:
-                found.append(one.question)
+                found.append(one)
         return found
 
     @property

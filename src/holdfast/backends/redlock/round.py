@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.backends.redis.resp import Refusal, Reply
+from holdfast.backends.redlock.node import Errand
 from holdfast.core.quorum import NODE_TIMEOUT, Standing, majority
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from holdfast.backends.redlock.node import Node
+    from holdfast.backends.redlock.requests import Question
     from holdfast.errors import LockError
 
 FORGOTTEN = [-1]
@@ -143,14 +145,21 @@ class Round:
 
 
 class Answer:
-    """Takes the replies of one node, one by one; to a connection it is a future."""
+    """Takes the replies of one node, one by one; to a connection it is a future.
 
-    __slots__ = ("_count", "_node", "_replies", "_round")
+    What must not be lost is kept for the node where no answer says that it was done, also when
+    the round is over: a release that nobody waits for any more would leave the lock behind.
+    """
 
-    def __init__(self, of: Round, node: Node, count: int) -> None:
+    __slots__ = ("_asked", "_node", "_owed_until", "_replies", "_round")
+
+    def __init__(
+        self, of: Round, node: Node, asked: Sequence[Question], *, owed_until: float = 0.0
+    ) -> None:
         self._round = of
         self._node = node
-        self._count = count
+        self._asked = asked
+        self._owed_until = owed_until
         self._replies: list[Reply] = []
 
     def done(self) -> bool:
@@ -161,33 +170,46 @@ class Answer:
         """Take a reply."""
         self._node.is_slow = False
         self._replies.append(reply)
-        if len(self._replies) == self._count:
+        if len(self._replies) == len(self._asked):
+            # In a round that goes on, a node that knows no script of ours is greeted and told anew.
+            if self._round.is_decided and any(map(_is_unknown, self._replies)):
+                self._keep()
             self._round.hear(self._node.number, self._replies)
 
     def set_exception(self, error: LockError) -> None:
-        """Take it that no reply comes any more."""
+        """Take it that no reply comes any more; said once for each that is missing."""
+        self._keep()
         if self._round.replies[self._node.number] is None:
             self._round.hear(self._node.number, error)
+
+    def _keep(self) -> None:
+        until, self._owed_until = self._owed_until, 0.0
+        if until:
+            self._node.keep(Errand(one, until) for one in self._asked)
 
 
 class Dropped:
     """In place of an answer that nobody needs: an errand's."""
 
-    __slots__ = ("_node",)
+    __slots__ = ("_errand", "_node")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, errand: Errand) -> None:
         self._node = node
+        self._errand = errand
 
     def done(self) -> bool:
         """Whether nobody waits for it: see Answer."""
         return False
 
-    def set_result(self, _reply: Reply) -> None:
-        """Know that the node is there."""
+    def set_result(self, reply: Reply) -> None:
+        """Know that the node is there, and whether it could do it."""
         self._node.is_slow = False
+        if _is_unknown(reply):
+            self._node.keep([self._errand])
 
     def set_exception(self, _error: LockError) -> None:
-        """Do nothing: it ends by its ttl."""
+        """Let it be told again, as long as it matters."""
+        self._node.keep([self._errand])
 
 
 def _is_strange(replies: Sequence[Reply]) -> bool:

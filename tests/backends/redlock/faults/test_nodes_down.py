@@ -85,6 +85,20 @@ def test_what_hung_nodes_were_asked_is_undone_when_they_are_back(opened, nodes, 
     eventually(lambda: left_on(nodes, name) == 0)
 
 
+def test_a_release_that_is_lost_on_the_way_is_said_again(opened, nodes, ways, name, eventually):
+    """With the client's next request at the latest, whatever that is about."""
+    locks = opened(*ways)
+    lease = locks.lock(name).acquire(timeout=5)
+    eventually(lambda: left_on(nodes, name) == 5)
+    lost = [one.reset_on(b"}:hold") for one in ways[3:]]
+
+    lease.release()
+    assert all(one.wait(20) for one in lost)
+
+    locks.lock("other").acquire(timeout=5).release()
+    eventually(lambda: left_on(nodes, name) == 0)
+
+
 def test_a_late_grant_joins_the_hold(opened, nodes, name, eventually):
     locks = opened(node_timeout=2.0)
     locks.lock("other").acquire(timeout=5).release()

@@ -158,12 +158,14 @@ class AsyncTending:
     async def _run_errands(self, node: Node) -> None:
         errands = node.errands(self._clock.now())
         if errands:
-            await self._nodes.ask(
-                errands,
+            told = await self._nodes.ask(
+                [one.question for one in errands],
                 decide=lambda found: found.replies[node.number] is not None,
                 timeout=CONNECTING,
                 among=(node.number,),
             )
+            if node.number not in told.answers:
+                node.keep(errands)
 
     def _tell(self, node: Node) -> None:
         with self._state:

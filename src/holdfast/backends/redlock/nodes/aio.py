@@ -146,10 +146,13 @@ class Nodes:
             error = node.trouble or BackendUnavailable(f"{node.where} is not connected")
             found.replies[node.number] = error
         elif not node.is_slow or link.owed <= (1 if owed_for else 0):
-            for errand in node.errands(self._clock.now()):
-                link.send_for(Dropped(node), errand.to(scripts), deadline=moment)
-            answer = Answer(found, node, len(questions))
-            found.asked[node.number], node.asked_at = True, self._clock.now()
+            now = self._clock.now()
+            for errand in node.errands(now):
+                drop = Dropped(node, errand)
+                link.send_for(drop, errand.question.to(scripts), deadline=moment)
+            owed_until = now + owed_for if owed_for else 0.0
+            answer = Answer(found, node, questions, owed_until=owed_until)
+            found.asked[node.number], node.asked_at = True, now
             for one in questions:
                 link.send_for(answer, one.to(scripts), deadline=moment)
             return

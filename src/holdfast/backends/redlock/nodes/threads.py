@@ -186,7 +186,7 @@ class Nodes:
         except BaseException:
             # An interrupt: nobody knows what was sent, or read in part.
             for line in lines.values():
-                line.link.close()
+                line.lose(ConnectionError("interrupted"))
             raise
         for line in lines.values():
             self._give_back(line.node, line)
@@ -207,11 +207,11 @@ class Nodes:
                 for one in questions:
                     node.owe(one, now=now, owed_for=owed_for)
             return
-        answer = Answer(found, node, len(questions))
+        owed_until = now + owed_for if owed_for else 0.0
+        answer = Answer(found, node, questions, owed_until=owed_until)
         sent: list[tuple[Answer | Dropped, bytes]] = []
         if node.has_errands:
-            drop = Dropped(node)
-            sent += [(drop, one.to(scripts)) for one in node.errands(now)]
+            sent += [(Dropped(node, one), one.question.to(scripts)) for one in node.errands(now)]
         sent += [(answer, one.to(scripts)) for one in questions]
         found.asked[node.number], node.asked_at = True, now
         try:
