@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from servers.redlock import shared_nodes
 
-from holdfast.backends.redlock.requests import source
+from holdfast import AcquireTimeout, Locks
+from holdfast.backends.redlock.requests import KEYS, source
 
 BIRTH = "of-this-test"
 MAX_TTL = 10_000_000
@@ -17,9 +18,7 @@ class OneNode:
 
     def __init__(self, client, namespace) -> None:
         self.client = client
-        self.hold, self.gone, self.line = (
-            f"{namespace}:{{door}}:{one}" for one in ("hold", "gone", "line")
-        )
+        self.about_door = [f"{namespace}:{{door}}:{one}" for one in KEYS]
         self.node, self.seen = (f"{namespace}:redlock:{one}" for one in ("node", "seen"))
         self.tell(birth=BIRTH, counts=1, max=MAX_TTL, origin="new")
 
@@ -27,7 +26,7 @@ class OneNode:
         self.client.hset(self.node, mapping=known)
 
     def ask(self, verb, *arguments: object):
-        keys = (self.hold, self.gone, self.line, self.node)
+        keys = (*self.about_door, self.node)
         return self._run(verb, keys, arguments)
 
     def ask_of_nodes(self, verb, *arguments: object):
@@ -92,3 +91,22 @@ def test_who_was_broken_stays_so_whatever_comes_late(node):
     node.ask("withdraw", "mine", 1, 1, "")
 
     assert node.ask("renew", "mine", 5_000_000)[2] == 2
+
+
+def test_a_client_of_a_single_redis_touches_nothing_that_a_node_keeps(node, namespace):
+    """Though it uses the same name in the same namespace, on one of the nodes."""
+    acquire(node, "mine", attempt=1)
+    node.ask("acquire", "other", 1, 5_000_000, 0, 0, "inbox", 0, 0, "owner")
+    node.ask("withdraw", "third", 3, 1, "")
+    before = {key: node.client.dump(key) for key in node.about_door}
+
+    with (
+        Locks(shared_nodes()[0].url, namespace=namespace) as locks,
+        locks.lock("door"),
+        Locks(shared_nodes()[0].url, namespace=namespace) as others,
+        pytest.raises(AcquireTimeout),
+    ):
+        others.lock("door").acquire(timeout=0.05)
+
+    assert all(before.values())
+    assert {key: node.client.dump(key) for key in node.about_door} == before

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from holdfast.model import Claim
 
 VERBS = ("acquire", "raise", "renew", "release", "withdraw", "break", "inspect", "witness", "admit")
-KEYS = ("hold", "gone", "line")
+KEYS = ("hold", "buried", "waiting")
+"""None is a kind of a single Redis: in one namespace neither touches what the other keeps."""
+
 EVERY_ATTEMPT = 2**53 - 1
 
 

@@ -1,6 +1,6 @@
 #!lua
 -- Lets a claim have the name on this node, or says who has it; a repeat sets its deadline anew.
--- KEYS hold gone line node
+-- KEYS hold buried waiting node
 -- ARGV 1 claim  2 attempt  3 ttl  4 min_hold  5 floor: the token to be given at least
 --      6 inbox, empty if it is not to be woken  7 for how long it has waited
 --      8 whether the first node has let it in already (1, 0)  9 owner
@@ -46,8 +46,8 @@ if held or shut or is_others_turn or is_late then
     write()
   end
   if ARGV[6] ~= '' and not is_late then
-    call('ZADD', LINE, 'NX', int(now - tonumber(ARGV[7])), ARGV[6] .. ' ' .. me)
-    call('PEXPIRE', LINE, 3600000)
+    call('ZADD', WAITING, 'NX', int(now - tonumber(ARGV[7])), ARGV[6] .. ' ' .. me)
+    call('PEXPIRE', WAITING, 3600000)
   end
   local one = held or {claim = '', owner = '', token = 0, since = 0, ends = 0}
   if shut then
@@ -76,6 +76,6 @@ if found[6] then
   call('HDEL', HOLD, 'turn')
 end
 if ARGV[6] ~= '' then
-  call('ZREM', LINE, ARGV[6] .. ' ' .. me)
+  call('ZREM', WAITING, ARGV[6] .. ' ' .. me)
 end
 return {now, counts, 1, token}

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Ends these claims' hold by an operator's hand; what they would keep closed is open too.
--- KEYS hold gone line node
+-- KEYS hold buried waiting node
 -- ARGV the claims that are meant
 -- → {now, counts, 1 broken, 0 none of them has the name} | {-1}
 

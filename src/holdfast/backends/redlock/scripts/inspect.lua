@@ -1,6 +1,6 @@
 #!lua flags=no-writes
 -- Tells of a name; changes nothing.
--- KEYS hold gone line node
+-- KEYS hold buried waiting node
 -- → {now, counts, the last token, claim, owner, token, since, ends, shut} | {-1}
 
 -- include opening.lua

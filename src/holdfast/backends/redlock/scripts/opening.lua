@@ -3,14 +3,14 @@
 --         that has the name here, shut: until when it stays closed after that, and after whom,
 --         turn: who was woken last and goes first for a moment, gone (only while there are
 --         tombstones), #<claim>: its tombstone
---   gone  zset: tombstones, by deadline     line  zset: who is to be woken, by since when it waits
+--   buried  zset: tombstones, by deadline   waiting  zset: who is to be woken, by since when
 --   node  hash, one for all names: birth, run, counts, least, ceiling, max, origin; see enrol.lua
 -- Times are µs of the node's clock. A number becomes text by int(): tostring() rounds.
 local BIRTH = '@birth@'
 local FORMAT = '1'
 local DAY, HOUR = 86400000, 3600000
 local TOMBSTONE, TURN = 60000000, 50000
-local HOLD, GONE, LINE, NODE = unpack(KEYS)
+local HOLD, BURIED, WAITING, NODE = unpack(KEYS)
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]

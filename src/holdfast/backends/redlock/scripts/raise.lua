@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Lets the claim's token be a larger one, which another node gave; only if the claim has the name.
--- KEYS hold gone line node
+-- KEYS hold buried waiting node
 -- ARGV 1 claim  2 token
 -- → {now, counts, 1 or 0} | {-1}
 

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Ends the claim's hold and wakes the next; never ends another claim's.
--- KEYS hold gone line node
+-- KEYS hold buried waiting node
 -- ARGV 1 claim  2 tombstone: of which attempt, or nothing
 -- → {now, counts, 1 released, 0 it was not held any more} | {-1}
 

@@ -11,13 +11,13 @@ local function bury(claim, standing, attempt)
     attempt = int(math.max(tonumber(attempt), tonumber(last)))
   end
   call('HSET', HOLD, 'format', FORMAT, 'gone', '1', '#' .. claim, standing .. ' ' .. attempt)
-  call('ZADD', GONE, int(ends), claim)
+  call('ZADD', BURIED, int(ends), claim)
   outlive(math.max(token, ends))
-  call('PEXPIREAT', GONE, int(keep))
-  local over = call('ZRANGEBYSCORE', GONE, '-inf', int(now), 'LIMIT', 0, 16)
+  call('PEXPIREAT', BURIED, int(keep))
+  local over = call('ZRANGEBYSCORE', BURIED, '-inf', int(now), 'LIMIT', 0, 16)
   for _, old in ipairs(over) do
     call('HDEL', HOLD, '#' .. old)
-    call('ZREM', GONE, old)
+    call('ZREM', BURIED, old)
   end
 end
 
@@ -28,11 +28,11 @@ local function wake()
     return
   end
   for _ = 1, 16 do
-    local first = call('ZRANGE', LINE, 0, 0)[1]
+    local first = call('ZRANGE', WAITING, 0, 0)[1]
     if not first then
       break
     end
-    call('ZREM', LINE, first)
+    call('ZREM', WAITING, first)
     local inbox, claim = string.match(first, '^(%S+) (%S+)$')
     local heard = redis.pcall('PUBLISH', string.match(HOLD, '^[^{]*') .. 'inbox:' .. inbox, claim)
     if heard == 1 then

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Makes sure that these attempts of a claim have nothing here, and that nobody wakes it.
--- KEYS hold gone line node
+-- KEYS hold buried waiting node
 -- ARGV 1 claim  2 the last attempt that is over  3 tombstone (1, 0)  4 inbox, or nothing
 -- → {now, counts, 1} | {-1}
 
@@ -13,7 +13,7 @@ if is_ours then
   call('HDEL', HOLD, 'hold')
 end
 if ARGV[4] ~= '' then
-  call('ZREM', LINE, ARGV[4] .. ' ' .. ARGV[1])
+  call('ZREM', WAITING, ARGV[4] .. ' ' .. ARGV[1])
 end
 if ARGV[3] == '1' then
   bury(ARGV[1], 'G', ARGV[2])
