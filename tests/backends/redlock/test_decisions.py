@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from holdfast.backends.redis.resp import Refusal
 from holdfast.backends.redlock import answers, quarantine
+from holdfast.backends.redlock._sync.asking import Asking
 from holdfast.backends.redlock._sync.backend import RedlockBackend
 from holdfast.backends.redlock._sync.claiming import Claiming
 from holdfast.backends.redlock._sync.inbox import Waiting
+from holdfast.backends.redlock.greeting import Terms
 from holdfast.backends.redlock.node import Node
 from holdfast.backends.redlock.options import RedlockOptions
 from holdfast.backends.redlock.quarantine import Witness
@@ -171,7 +174,7 @@ class NoInbox:
     name = ""
 
     def __init__(self, *, waits: bool) -> None:
-        self._waiting = Waiting(CLAIM, since=999.0) if waits else None
+        self._waiting = Waiting(CLAIM, since=999.0, looked_at=999.0) if waits else None
 
     def waiting(self, _claim_id) -> Waiting | None:
         return self._waiting
@@ -258,3 +261,42 @@ class Patience:
     def ask(self, _questions, *, decide, patience, **_: float) -> Round:
         self.given.append(patience)
         return Round([Node(number, "") for number in range(3)], decide)
+
+
+class Strangers:
+    """Three nodes that know no script of ours; somebody else greets the first of them meanwhile."""
+
+    def __init__(self) -> None:
+        self.nodes = [Node(number, "") for number in range(3)]
+        self.wires: list[object] = []
+        self.greeted: list[int] = []
+        self.asked = 0
+        for one in self.nodes:
+            one.scripts = Scripts("old")
+
+    def ask(self, _questions, *, decide, among, **_: object) -> Round:
+        found = Round(self.nodes, decide)
+        self.asked += 1
+        for number in among or range(3):
+            found.asked_by[number] = self.nodes[number].scripts
+            unknown = self.asked == 1
+            found.put(number, [Refusal("NOSCRIPT") if unknown else [1, 1, 1]])
+        if self.asked == 1:
+            self.nodes[0].scripts = Scripts("new")
+        return found
+
+    def greet(self, node: Node, *, deadline: float) -> None:
+        del deadline
+        self.greeted.append(node.number)
+        node.scripts, node.counts = Scripts("new"), True
+
+
+def test_a_node_that_was_greeted_meanwhile_is_not_made_a_stranger_again():
+    nodes: Any = Strangers()
+    asking = Asking(nodes, Terms(Questions("space"), 60.0, durable=False), ManualClock())
+    nodes.nodes[0].counts = True
+
+    found = asking.ask([Questions("space").inspect("door")], decide=Round.is_over, timeout=1.0)
+
+    assert sorted(nodes.greeted) == [1, 2]
+    assert len(found.answers) == 3

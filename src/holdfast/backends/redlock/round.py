@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from holdfast.backends.redlock.node import Node
-    from holdfast.backends.redlock.requests import Question
+    from holdfast.backends.redlock.requests import Question, Scripts
     from holdfast.errors import LockError
 
 FORGOTTEN = [-1]
@@ -37,6 +37,7 @@ class Round:
         "_when_decided",
         "answers",
         "asked",
+        "asked_by",
         "is_decided",
         "is_hurried",
         "nodes",
@@ -54,6 +55,8 @@ class Round:
         self.answers: dict[int, list[Reply]] = {}
         """The replies of those nodes that did what they were asked."""
         self.asked: list[bool] = [False] * len(nodes)
+        self.asked_by: list[Scripts | None] = [None] * len(nodes)
+        """Of which birth the scripts were that each was asked for."""
         self.is_decided = False
         self.is_hurried = False
         """Whether those who have not answered by now need not be waited for."""

@@ -123,9 +123,13 @@ class AsyncAsking:
         self._note_who_counts(found)  # first: by what is outdated, strangers could pass for new
         strangers = found.strangers()
         if strangers:
-            for node in strangers:
+            # Not one that somebody has greeted since it was asked: what is known of it is new.
+            unknown = [
+                one for one in strangers if one.scripts in (None, found.asked_by[one.number])
+            ]
+            for node in unknown:
                 node.scripts, node.counts = None, False
-            await runtime.gather([partial(self._greet, one) for one in strangers])
+            await runtime.gather([partial(self._greet, one) for one in unknown])
             if not all(node.counts for node in strangers):
                 await self._rejoining.admit(timeout=timeout)
             numbers = [one.number for one in strangers]

@@ -3,7 +3,8 @@
 """How a claim comes to hold a name: a majority grants it, and its token is on a majority.
 
 Whoever was refused once asks the first node alone, and the others only if that one lets it in.
-Otherwise many who ask at the same time would each get some of the nodes, and nobody a majority.
+Otherwise many who ask at the same time would each get some of the nodes, and nobody a majority. Now
+and then it asks all of them nevertheless, since that node may keep what has ended everywhere else.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from holdfast.backends.redlock._sync.asking import Asking
-    from holdfast.backends.redlock._sync.inbox import Inbox
+    from holdfast.backends.redlock._sync.inbox import Inbox, Waiting
     from holdfast.backends.redlock.options import RedlockOptions
     from holdfast.backends.redlock.requests import Questions
     from holdfast.backends.redlock.round import Round
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 LOOK_AGAIN = 1.0
-"""A waiting claim asks the first node this often, though nobody wakes it: who was woken instead
-may be frozen."""
+"""A waiting claim asks again this often, though nobody wakes it: who was woken instead may be
+frozen, and the first node wrong."""
 
 SPLIT = 0.01
 """Those who got some of the nodes each ask again within so long, not all at once."""
@@ -131,9 +132,11 @@ class Claiming:
             found = self._asking.ask([question], decide=self._is_decided, timeout=one.timeout)
             found.asked[first] = True  # also if it was not again: what it was asked may still come
             return found
-        if alone.standings(answers.standing)[first] is not Standing.GRANTED:
-            return alone
         rest = self._questions.acquire(claim, attempt=one.number, floor=one.floor, is_led=True)
+        if alone.standings(answers.standing)[first] is not Standing.GRANTED:
+            if not self._looks_elsewhere(waiting, alone, first):
+                return alone
+            rest = question
 
         def is_decided(found: Round) -> bool:
             found.put(first, alone.replies[first])
@@ -144,6 +147,20 @@ class Claiming:
         found.put(first, alone.replies[first])
         found.asked[first] = True
         return found
+
+    def _looks_elsewhere(self, waiting: Waiting | None, alone: Round, first: int) -> bool:
+        """Whether the others are asked although the first node refuses.
+
+        Now and then, if it has a holder: that one may have ended everywhere else, and be told to
+        the first node by nobody. Not if somebody else's turn is there, who is about to come.
+        """
+        replies, now = alone.answers.get(first), self._clock.now()
+        if waiting is None or not replies or not answers.seen_by_refusal(replies[0]).claim:
+            return False
+        if now - waiting.looked_at < LOOK_AGAIN:
+            return False
+        waiting.looked_at = now
+        return True
 
     def _verdict(self, found: Round) -> Verdict:
         return verdict(found.standings(answers.standing), is_time_up=True)

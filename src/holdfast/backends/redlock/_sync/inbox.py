@@ -17,7 +17,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast._sync.wakeups import Wakeups
-from holdfast.backends.redlock.node import first_of
 from holdfast.core.backoff import delay
 from holdfast.errors import LockError
 from holdfast.runtime import threads as runtime
@@ -38,10 +37,11 @@ REQUEST = 1.0
 
 @dataclass(slots=True)
 class Waiting:
-    """A claim that was refused, and since when."""
+    """A claim that was refused, since when, and when it last asked all nodes."""
 
     claim: Claim
     since: float
+    looked_at: float
 
 
 class Ear:
@@ -80,7 +80,7 @@ class Inbox:
         """Know that a claim was refused, and waits."""
         with self._state:
             if claim.id not in self._waiting:
-                self._waiting[claim.id] = Waiting(claim, since)
+                self._waiting[claim.id] = Waiting(claim, since, looked_at=since)
                 self._wakeups.expect(claim.id)
 
     def forget(self, claim_id: str) -> bool:
@@ -156,8 +156,7 @@ class Inbox:
         """Listen until the link breaks, or nobody needs it for long."""
         wire, channel = self._nodes.wires[number], self._keys.inbox(self.name)
         deadline = self._clock.now() + REQUEST
-        hear = partial(self._hear, number)
-        subscription = wire.subscribe(channel, hear, deadline=deadline)
+        subscription = wire.subscribe(channel, self._hear, deadline=deadline)
         ear.subscription = subscription
         try:
             self._ring_all()
@@ -174,10 +173,9 @@ class Inbox:
             ear.subscription = None
             subscription.close()
 
-    def _hear(self, number: int, message: bytes) -> None:
-        # Whoever waits asks the first node first: what the others say is of use while that is away.
-        if first_of(self._nodes.nodes) in (number, None):
-            self._wakeups.ring(message.decode(errors="replace"))
+    def _hear(self, message: bytes) -> None:
+        # Of whichever node: the first may have heard of no release, or tell nobody.
+        self._wakeups.ring(message.decode(errors="replace"))
 
     def _ring_all(self) -> None:
         with self._state:

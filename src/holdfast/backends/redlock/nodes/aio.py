@@ -153,6 +153,7 @@ class Nodes:
             owed_until = now + owed_for if owed_for else 0.0
             answer = Answer(found, node, questions, owed_until=owed_until)
             found.asked[node.number], node.asked_at = True, now
+            found.asked_by[node.number] = scripts
             for one in questions:
                 link.send_for(answer, one.to(scripts), deadline=moment)
             return

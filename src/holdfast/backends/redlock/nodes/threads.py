@@ -214,6 +214,7 @@ class Nodes:
             sent += [(Dropped(node, one), one.question.to(scripts)) for one in node.errands(now)]
         sent += [(answer, one.to(scripts)) for one in questions]
         found.asked[node.number], node.asked_at = True, now
+        found.asked_by[node.number] = scripts
         try:
             line.send(sent, now=now)
         except OSError as error:
