@@ -1,13 +1,15 @@
 """All nodes at once, sync flavour: the calling thread takes a connection to each, and polls them.
 
-No thread is begun for a call. A connection on which an answer is still to come is given back all
-the same: whoever takes it next reads that answer first.
+No thread is begun for a call, but to make several connections at once that are missing. One on
+which an answer is still to come is given back all the same: whoever takes it next reads that
+answer first.
 """
 
 from __future__ import annotations
 
 import select
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.backends.redis import refusals
@@ -16,6 +18,7 @@ from holdfast.backends.redis.resp import NotRedis, Push
 from holdfast.backends.redlock.round import GRACE, PATIENCE, Answer, Dropped, Round
 from holdfast.backends.wires.parsing import MORE
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.runtime.threads import gather
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Sequence
@@ -175,12 +178,10 @@ class Nodes:
         found = Round(self.nodes, decide)
         lines: dict[int, Line] = {}
         try:
-            for node in self.nodes:
-                if among is None or node.number in among:
-                    line = self._taken(found, node, timeout)
-                    if line is not None:
-                        lines[node.number] = line
-                    self._send(found, node, questions, line, owed_for)
+            asked = [one for one in self.nodes if among is None or one.number in among]
+            self._take(asked, lines, timeout)
+            for node in asked:
+                self._send(found, node, questions, lines.get(node.number), owed_for)
             found.look()
             self._listen(found, lines, timeout, patience)
         except BaseException:
@@ -201,6 +202,9 @@ class Nodes:
         owed_for: float,
     ) -> None:
         now, scripts = self._clock.now(), node.scripts
+        if line is None and (node.trouble is not None or scripts is None):
+            trouble = node.trouble or BackendUnavailable(f"{node.where} is not connected")
+            found.replies[node.number] = trouble
         most = 1 if owed_for else 0
         if line is None or scripts is None or (node.is_slow and len(line.pending) > most):
             if owed_for:
@@ -220,8 +224,20 @@ class Nodes:
         except OSError as error:
             self._lost(node, line, error)
 
-    def _taken(self, found: Round, node: Node, timeout: float) -> Line | None:
-        """Return a connection to the node, or None where none is to be had quickly."""
+    def _take(self, asked: Sequence[Node], lines: dict[int, Line], timeout: float) -> None:
+        """Find a connection to each node, but for those to which none is to be had quickly."""
+        for node in asked:
+            line = self._kept(node, timeout)
+            if line is not None:
+                lines[node.number] = line
+        missing = [one for one in asked if one.number not in lines and _is_there(one)]
+        if missing:
+            # Other threads use those that are kept. At once: one that hangs would delay the rest.
+            deadline = self._clock.now() + max(CONNECTING, timeout)
+            gather([partial(self._connect, one, lines, deadline) for one in missing])
+
+    def _kept(self, node: Node, timeout: float) -> Line | None:
+        """Return a connection that nobody uses."""
         wire, now = self.wires[node.number], self._clock.now()
         while node.trouble is None:
             try:
@@ -230,16 +246,13 @@ class Nodes:
                 break
             if line.link.generation == wire.generation and self._is_sound(node, line, timeout, now):
                 return line
-        if node.trouble is None and node.scripts is not None and not node.is_slow:
-            try:
-                # Another thread uses the others. It is there, so this does not take long.
-                return Line(wire.connect(deadline=now + max(CONNECTING, timeout)), node)
-            except LockError as error:
-                node.trouble = error
-        if node.trouble is not None or node.scripts is None:
-            trouble = node.trouble or BackendUnavailable(f"{node.where} is not connected")
-            found.replies[node.number] = trouble
         return None
+
+    def _connect(self, node: Node, lines: dict[int, Line], deadline: float) -> None:
+        try:
+            lines[node.number] = Line(self.wires[node.number].connect(deadline=deadline), node)
+        except LockError as error:
+            node.trouble = error
 
     def _is_sound(self, node: Node, line: Line, timeout: float, now: float) -> bool:
         """Whether it can be used; whoever waited for what it owes is told by this."""
@@ -319,6 +332,11 @@ class Nodes:
         """Let go of the parent's connections."""
         for wire in self.wires:
             wire.after_fork_in_child()
+
+
+def _is_there(node: Node) -> bool:
+    """Whether another connection to it should not take long."""
+    return node.trouble is None and node.scripts is not None and not node.is_slow
 
 
 def _when(mark: tuple[float, Callable[[], None]]) -> float:

@@ -1,0 +1,33 @@
+"""A thread for which no connections are left makes them, to all nodes at once."""
+
+from __future__ import annotations
+
+import threading
+
+from servers.redlock import shared_nodes
+
+from holdfast import Locks
+from holdfast.backends.redlock.nodes.threads import NodeWire
+
+
+def test_connections_that_are_missing_are_made_at_once(namespace, monkeypatch):
+    """None is made before all of them have begun: one that hangs delays no other."""
+    nodes = shared_nodes()
+    nodes.found([namespace])
+    together = threading.Barrier(5, timeout=50)
+    connect = NodeWire.connect
+
+    def connect_together(wire, *, deadline: float):
+        together.wait()
+        return connect(wire, deadline=deadline + 60)
+
+    with Locks(nodes.url, namespace=namespace, node_timeout=20, request_timeout=60) as locks:
+        locks.lock("door").acquire(timeout=20).release()
+        for wire in locks._client.backend._nodes.wires:
+            while wire.lines:
+                wire.lines.pop().lose(ConnectionError("taken by another thread"))
+        monkeypatch.setattr(NodeWire, "connect", connect_together)
+
+        with locks.lock("door", timeout=20) as lease:
+            monkeypatch.undo()
+            assert lease.token > 0
