@@ -162,6 +162,40 @@ def test_another_max_ttl_is_refused_naming_both(flavour, namespace):
         locks.lock("door").acquire()
 
 
+def test_a_client_with_another_number_of_nodes_is_refused_naming_both(flavour, namespace):
+    """Its majority and that of the others need not share a node."""
+    nodes = shared_nodes()
+    nodes.found([namespace])
+    with Locks(nodes.url, namespace=namespace, node_timeout=5) as locks:
+        locks.lock("door").acquire(timeout=20).release()
+    few = flavour.locks(url_of(*nodes[:3]), namespace=namespace, node_timeout=5)
+
+    with pytest.raises(ConfigurationError, match=r"one of 5 nodes, and this client names 3"):
+        few.lock("door").acquire(timeout=20)
+
+
+def test_nodes_can_be_added_while_no_client_is_there(flavour, namespace):
+    """What the old ones remember stays: tokens go on growing, and they teach the new ones."""
+    nodes = shared_nodes()
+    nodes.found([namespace])
+    options = {"namespace": namespace, "node_timeout": 5, "request_timeout": 20}
+    with Locks(url_of(*nodes[:3]), **options) as locks:
+        before = locks.lock("door").acquire(timeout=20)
+        before.release()
+    for one in nodes:
+        with one.client() as client:
+            client.hdel(f"{namespace}:redlock:node", "nodes", "max")
+
+    after = flavour.locks(nodes.url, max_ttl=30, **options).lock("door").acquire(timeout=20)
+
+    assert after.token > before.token
+    with (
+        Locks(url_of(*nodes[:3]), max_ttl=30, **options) as outdated,
+        pytest.raises(ConfigurationError, match="one of 5 nodes"),
+    ):
+        outdated.lock("door").acquire(timeout=20)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -55,10 +55,20 @@ def greet(
                 "has to be a server of its own, or a majority of them proves nothing"
             )
     enrolling = terms.questions.enrol(
-        run_id, os.urandom(8).hex(), max_ttl=terms.max_ttl, durable=terms.durable
+        run_id,
+        os.urandom(8).hex(),
+        max_ttl=terms.max_ttl,
+        durable=terms.durable,
+        nodes=len(others),
     )
     _, known = _accepted((yield enrolling), node)
-    birth, counts, max_ttl, origin = known
+    birth, counts, max_ttl, origin, number = known
+    if number != len(others):
+        node.is_misfit = True
+        raise ConfigurationError(
+            f"{node.where} is one of {number} nodes, and this client names {len(others)}: their "
+            "majorities need not share a node, so that two could hold the same lock"
+        )
     if max_ttl != round(terms.max_ttl * SECOND):
         node.is_misfit = True
         raise ConfigurationError(

@@ -124,11 +124,14 @@ class Questions:
         """Return the question that lets a node count."""
         return self._about_nodes("admit", least)
 
-    def enrol(self, run_id: str, birth: str, *, max_ttl: float, durable: bool) -> list[bytes]:
+    def enrol(
+        self, run_id: str, birth: str, *, max_ttl: float, durable: bool, nodes: int
+    ) -> list[bytes]:
         """Return the requests by which a process is known, or gets known by that birth."""
         script = self._enrolling
-        arguments = [one.encode() for one in (run_id, birth, str(_us(max_ttl)), str(int(durable)))]
-        call = head_of_call(script.sha, 1, 4) + self._node + packed_arguments(arguments)
+        arguments = [_text(one) for one in (run_id, birth, _us(max_ttl), int(durable), nodes)]
+        call = head_of_call(script.sha, 1, len(arguments)) + self._node
+        call += packed_arguments(arguments)
         return [packed(b"SCRIPT", b"LOAD", script.source), call]
 
     def _about(self, verb: str, name: str, *arguments: object) -> Question:
