@@ -110,10 +110,10 @@ def _release_when_waited_for(stage: Stage, lease: Lease) -> None:
 
 
 def _is_waited_for(stage: Stage) -> bool:
-    """Say whether it stands in line; without a line, whether it has had the time to ask once."""
-    is_asking = bool(list(stage.locks._client._asking))
-    line = stage.rival.inspect(stage.door).line
-    return bool(line) if stage.rival.capabilities.fair else is_asking
+    if stage.locks.capabilities.fair:
+        return bool(stage.rival.inspect(stage.door).line)
+    # Nobody tells who waits where there is no line, but the one who was refused.
+    return any(one.stands for one in list(stage.locks._client._asking))
 
 
 def _check(stage: Stage) -> None:

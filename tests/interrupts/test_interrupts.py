@@ -14,6 +14,7 @@ import servers.mariadb as mariadb_servers
 import servers.memcached as memcached_servers
 import servers.postgresql as postgresql_servers
 import servers.redis as redis_servers
+import servers.redlock as redlock_servers
 import servers.zookeeper as zookeeper_servers
 from hammer import hammer, hammer_close
 from scenes import SCENES, scenes_of
@@ -32,6 +33,13 @@ def mariadb_url() -> str:
     return server.url()
 
 
+def redlock_url() -> str:
+    """Return the URL of five nodes that count; how long a busy one may take is not on trial."""
+    nodes = redlock_servers.shared_nodes()
+    nodes.found(["holdfast"])
+    return f"{nodes.url}?node_timeout=5"
+
+
 STORES = {
     "memory": lambda folder: f"memory://{folder.name}",
     "sqlite": lambda folder: f"sqlite://{folder}/locks.db",
@@ -39,6 +47,7 @@ STORES = {
     "mariadb": lambda _: mariadb_url(),
     "memcached": lambda _: memcached_servers.shared_server().url,
     "postgresql": lambda _: postgresql_servers.shared_server().url(),
+    "redlock": lambda _: redlock_url(),
     "zookeeper": lambda _: zookeeper_servers.shared_server().url,
 }
 
