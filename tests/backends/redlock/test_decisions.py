@@ -140,6 +140,7 @@ class StandIns:
     """Five nodes that answer in a given order; who is not in it answers nothing."""
 
     def __init__(self, tokens: dict[int, int], *, had: bool = True) -> None:
+        self.uncounted: set[int] = set()
         self.nodes = [Node(number, f"redis://h{number}") for number in range(5)]
         self.tokens = tokens
         self.granted = 2 if had else 1
@@ -162,7 +163,8 @@ class StandIns:
             found.asked[node.number] = node.number in self.told and not node.is_slow
         for number, token in self.tokens.items():
             if found.asked[number]:
-                found.hear(number, [[1_000_000, 1, self.granted, token] for _ in verbs])
+                counts = int(number not in self.uncounted)
+                found.hear(number, [[1_000_000, counts, self.granted, token] for _ in verbs])
         if not found.is_decided:
             found.end()
         return found
@@ -235,6 +237,17 @@ def test_a_first_node_that_does_not_answer_is_told_that_the_attempt_is_over():
 
     assert nodes.asked == ["acquire", "acquire", "withdraw"]
     assert 0 in nodes.told
+
+
+def test_a_first_node_that_does_not_count_any_more_decides_nothing():
+    """It was restarted a moment ago: those who wait ask the others."""
+    nodes = StandIns(dict.fromkeys(range(5), 5))
+    nodes.uncounted = {0}
+    for one in nodes.nodes:
+        one.counts, one.scripts = True, Scripts("a birth")
+
+    assert isinstance(claimed(nodes, waits=True), Grant)
+    assert nodes.asked == ["acquire", "acquire"]
 
 
 def test_no_renewal_is_waited_for_longer_than_the_shortest_lease_can_bear():

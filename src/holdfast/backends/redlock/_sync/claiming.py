@@ -127,14 +127,17 @@ class Claiming:
             timeout=one.timeout,
             among=(first,),
         )
-        if alone.replies[first] is None:
-            # It takes long: the others are asked without it. If it lets us in later, so be it.
+        standing = alone.standings(answers.standing)[first]
+        if standing not in (Standing.GRANTED, Standing.REFUSED):
+            # It takes long, is gone, or does not count: the others are asked without it. If it
+            # lets us in later, so be it.
             found = self._asking.ask([question], decide=self._is_decided, timeout=one.timeout)
             found.asked[first] = True  # also if it was not again: what it was asked may still come
             return found
         rest = self._questions.acquire(claim, attempt=one.number, floor=one.floor, is_led=True)
-        if alone.standings(answers.standing)[first] is not Standing.GRANTED:
-            if not self._looks_elsewhere(waiting, alone, first):
+        if standing is Standing.REFUSED:
+            refusal = answers.seen_by_refusal(alone.answers[first][0])
+            if not self._looks_elsewhere(waiting, refusal):
                 return alone
             rest = question
 
@@ -148,16 +151,14 @@ class Claiming:
         found.asked[first] = True
         return found
 
-    def _looks_elsewhere(self, waiting: Waiting | None, alone: Round, first: int) -> bool:
+    def _looks_elsewhere(self, waiting: Waiting | None, refusal: answers.Seen) -> bool:
         """Whether the others are asked although the first node refuses.
 
         Now and then, if it has a holder: that one may have ended everywhere else, and be told to
         the first node by nobody. Not if somebody else's turn is there, who is about to come.
         """
-        replies, now = alone.answers.get(first), self._clock.now()
-        if waiting is None or not replies or not answers.seen_by_refusal(replies[0]).claim:
-            return False
-        if now - waiting.looked_at < LOOK_AGAIN:
+        now = self._clock.now()
+        if waiting is None or not refusal.claim or now - waiting.looked_at < LOOK_AGAIN:
             return False
         waiting.looked_at = now
         return True
