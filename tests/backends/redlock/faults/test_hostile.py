@@ -1,0 +1,13 @@
+"""No two hold a name at once, and tokens grow, whatever befalls nodes and clients together."""
+
+from __future__ import annotations
+
+from backends.redlock.faults.hostile import tried
+
+
+def test_nobody_is_let_in_beside_a_holder_while_a_minority_of_the_nodes_misbehaves(fleet, tmp_path):
+    holds, wrong, done = tried(fleet, tmp_path, seconds=8.0, seed=5, enough=40)
+
+    assert not wrong, "\n".join(map(str, wrong))
+    assert len(holds) >= 40
+    assert sum(done.values()) >= 10
