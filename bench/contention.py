@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
+from bench.redlock_nodes import MAX_TTL, NODE_TIMEOUT, places
+
 WORK = 0.001
 SECONDS = 4.0
 
@@ -19,8 +21,8 @@ def _redlock(ports: str) -> Callable[[], AbstractContextManager[object]]:
     import holdfast  # noqa: PLC0415
 
     where = ",".join(f"127.0.0.1:{port}" for port in ports.split(","))
-    # Sixteen workers and five servers keep a small machine busy: a node may take longer there.
-    locks = holdfast.Locks(f"redlock://{where}", ttl=3, max_ttl=3, node_timeout=1)
+    options = {"ttl": MAX_TTL, "max_ttl": MAX_TTL, "node_timeout": NODE_TIMEOUT}
+    locks = holdfast.Locks(f"redlock://{where}", **options)
     lock = locks.lock("ball")
     return lambda: lock
 
@@ -28,12 +30,11 @@ def _redlock(ports: str) -> Callable[[], AbstractContextManager[object]]:
 def _redlock_py(ports: str) -> Callable[[], AbstractContextManager[object]]:
     import redlock  # noqa: PLC0415
 
-    places = [{"host": "127.0.0.1", "port": int(port)} for port in ports.split(",")]
-    manager = redlock.Redlock(places)
+    manager = redlock.Redlock(places(list(map(int, ports.split(",")))))
 
     @contextmanager
     def held() -> Iterator[None]:
-        while not (lock := manager.lock("ball", 30000)):
+        while not (lock := manager.lock("ball", int(MAX_TTL * 1000))):
             pass
         try:
             yield
@@ -47,8 +48,9 @@ def _pottery(ports: str) -> Callable[[], AbstractContextManager[object]]:
     import pottery  # noqa: PLC0415
     import redis  # noqa: PLC0415
 
-    masters = {redis.Redis(port=int(port)) for port in ports.split(",")}
-    return lambda: pottery.Redlock(key="ball", masters=masters, auto_release_time=30)
+    nodes = places(list(map(int, ports.split(","))))
+    masters = {redis.Redis(**one) for one in nodes}  # type: ignore[arg-type]
+    return lambda: pottery.Redlock(key="ball", masters=masters, auto_release_time=MAX_TTL)
 
 
 def _holdfast(port: int) -> Callable[[], AbstractContextManager[object]]:

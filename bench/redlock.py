@@ -18,10 +18,11 @@ import holdfast
 from bench import contention
 from bench.measuring import machine, side_by_side, tell_ratios
 from bench.redis_server import pid_of
-from bench.redlock_nodes import MAX_TTL, delayed, five, url
+from bench.redlock_nodes import MAX_TTL, NODE_TIMEOUT, delayed, five, places, url
 from bench.reporting import Report
 
 OURS = "holdfast redlock"
+OPTIONS = {"ttl": MAX_TTL, "max_ttl": MAX_TTL, "node_timeout": NODE_TIMEOUT}
 FAR = 0.002
 WORKERS = 16
 
@@ -34,7 +35,8 @@ def main() -> Report:
         versions = ", ".join(f"{peer} {version(peer)}" for peer in peers)
         report.say(
             f"Five Redis servers {server}; {versions}; {machine()}. "
-            "All in one run, in turns; `make bench` repeats it."
+            f"All in one run, in turns, with the same ttl ({MAX_TTL:g} s) and, but for aioredlock, "
+            f"waiting for a node as long ({NODE_TIMEOUT:g} s); `make bench` repeats it."
         )
         near = sync_cycles(ports, cycles=100)
         tell_ratios(report, "Uncontended, on loopback: acquire and release", near, ours=OURS)
@@ -49,16 +51,18 @@ def main() -> Report:
 
 def sync_cycles(ports: list[int], *, cycles: int) -> dict[str, float]:
     """One thread takes and gives back a free lock."""
-    locks = holdfast.Locks(url(ports), ttl=MAX_TTL, max_ttl=MAX_TTL)
-    manager = redlock.Redlock([{"host": "127.0.0.1", "port": port} for port in ports])
-    masters = {redis.Redis(port=port) for port in ports}
+    locks = holdfast.Locks(url(ports), **OPTIONS)
+    manager = redlock.Redlock(places(ports))
+    masters = {redis.Redis(**one) for one in places(ports)}  # type: ignore[arg-type]
     found = side_by_side(
         {
             OURS: cycle_of(locks.lock("ours")),
             "redlock-py": lambda cycles: [
-                manager.unlock(manager.lock("theirs", 30000)) for _ in range(cycles)
+                manager.unlock(manager.lock("theirs", int(MAX_TTL * 1000))) for _ in range(cycles)
             ],
-            "pottery": cycle_of(pottery.Redlock(key="p", masters=masters, auto_release_time=30)),
+            "pottery": cycle_of(
+                pottery.Redlock(key="p", masters=masters, auto_release_time=MAX_TTL)
+            ),
         },
         rounds=9,
         cycles=cycles,
@@ -78,7 +82,8 @@ def cycle_of(lock: object) -> Callable[[int], None]:
 
 async def tasks(ports: list[int]) -> dict[str, float]:
     """One task takes and gives back a free lock."""
-    locks = holdfast.AsyncLocks(url(ports), ttl=MAX_TTL, max_ttl=MAX_TTL)
+    locks = holdfast.AsyncLocks(url(ports), **OPTIONS)
+    # It has no timeout of a node that could be set: a lock that takes too long counts as none.
     manager = aioredlock.Aioredlock([{"host": "127.0.0.1", "port": port} for port in ports])
     lock = locks.lock("ours")
 
@@ -87,7 +92,7 @@ async def tasks(ports: list[int]) -> dict[str, float]:
             pass
 
     async def theirs() -> None:
-        await manager.unlock(await manager.lock("theirs", lock_timeout=30))
+        await manager.unlock(await manager.lock("theirs", lock_timeout=MAX_TTL))
 
     times: dict[str, list[float]] = {OURS: [], "aioredlock": []}
     for _ in range(8):

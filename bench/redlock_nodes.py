@@ -14,7 +14,10 @@ from bench.redis_server import running
 
 NODES = 5
 MAX_TTL = 3.0
-"""Short, because new nodes grant nothing for so long."""
+"""Short, because new nodes grant nothing for so long; everybody's locks last as long."""
+
+NODE_TIMEOUT = 1.0
+"""So long anybody waits for one node: a small machine is busy with five, and all their clients."""
 
 
 @contextmanager
@@ -35,6 +38,11 @@ def until_they_count(locks: holdfast.Locks) -> None:
                 return
         except holdfast.BackendUnavailable:
             time.sleep(0.1)
+
+
+def places(ports: list[int]) -> list[dict[str, object]]:
+    """Return where they are, as the peers are told, and how long to wait for one."""
+    return [{"host": "127.0.0.1", "port": port, "socket_timeout": NODE_TIMEOUT} for port in ports]
 
 
 def url(ports: list[int]) -> str:
