@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from holdfast import BackendUnavailable
+from holdfast.backends.redlock._async import tending as async_tending
+from holdfast.backends.redlock._sync import tending as sync_tending
 
 CYCLES = 20
 HOUR = 3600.0
@@ -88,6 +90,21 @@ def test_two_hung_nodes_cost_nobody_a_timeout(opened, nodes, name):
 
     for one in nodes[1:3]:
         one.resume()
+
+
+def test_a_client_can_be_closed_while_it_connects_to_a_node_that_hangs(
+    flavour, opened, nodes, name, monkeypatch
+):
+    """Also where it would go on to do so for an hour."""
+    for one in (sync_tending, async_tending):
+        monkeypatch.setattr(one, "CONNECTING", HOUR)
+    nodes[1].pause()
+    locks = opened(node_timeout=0.5)
+    locks.lock(name).acquire(timeout=20).release()
+
+    (locks.close if flavour.name == "sync" else locks.aclose)()
+
+    nodes[1].resume()
 
 
 def test_what_hung_nodes_were_asked_is_undone_when_they_are_back(opened, nodes, name, eventually):

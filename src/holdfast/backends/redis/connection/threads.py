@@ -110,6 +110,7 @@ class Wire(SocketWire[Link]):
         except OSError as error:
             # It reads its own version from a file, each time: nothing more may be opened.
             raise refusals.unreachable(error, where=self.where) from error
+        self._dials(connection)
         try:
             connection.connect()
             self._greeted(getattr(connection, "handshake_metadata", None))
@@ -130,6 +131,9 @@ class Wire(SocketWire[Link]):
             connection.disconnect()
             raise
         return link
+
+    def _dials(self, connection: Any) -> None:  # noqa: ANN401 - the driver's
+        """Know what is about to be connected, for those who may have to end it."""
 
     def _greeted(self, answer: object) -> None:
         """Take what the server said of itself, or raise: then it is not connected to."""

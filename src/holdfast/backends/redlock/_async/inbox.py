@@ -106,6 +106,7 @@ class AsyncInbox:
             one.stopping.set()
             if (subscription := one.subscription) is not None:
                 subscription.kick()
+        self._nodes.hang_up()
         for one in ears:
             if one.task is not None:
                 await one.task.join()

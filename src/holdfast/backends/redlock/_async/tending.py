@@ -183,6 +183,7 @@ class AsyncTending:
             one.kick.set()
             if one.task is not None:
                 one.task.cancel()
+        self._nodes.hang_up()
         for one in tended:
             if one.task is not None:
                 await one.task.join()

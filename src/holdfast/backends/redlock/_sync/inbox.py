@@ -108,6 +108,7 @@ class Inbox:
             one.stopping.set()
             if (subscription := one.subscription) is not None:
                 subscription.kick()
+        self._nodes.hang_up()
         for one in ears:
             if one.task is not None:
                 one.task.join()

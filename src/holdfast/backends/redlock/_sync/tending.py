@@ -185,6 +185,7 @@ class Tending:
             one.kick.set()
             if one.task is not None:
                 one.task.cancel()
+        self._nodes.hang_up()
         for one in tended:
             if one.task is not None:
                 one.task.join()

@@ -161,6 +161,9 @@ class Nodes:
             for one in questions:
                 node.owe(one, now=self._clock.now(), owed_for=owed_for)
 
+    def hang_up(self) -> None:
+        """Do nothing: tasks that connect are cancelled, and threads cannot be."""
+
     async def close(self) -> None:
         """Close every connection."""
         for wire in self.wires:

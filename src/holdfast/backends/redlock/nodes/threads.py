@@ -8,7 +8,10 @@ answer first.
 from __future__ import annotations
 
 import select
+import socket
+import weakref
 from collections import deque
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +98,7 @@ class NodeWire(Wire):
         super().__init__(kind=kind, options=options, clock=clock, where=where)
         self._greet = greet
         self.lines: list[Line] = []
+        self._dialed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
     def _connect(self, deadline: float) -> Link:
         link = super()._connect(deadline)
@@ -104,6 +108,17 @@ class NodeWire(Wire):
             link.close()
             raise
         return link
+
+    def _dials(self, connection: Any) -> None:  # noqa: ANN401 - the driver's
+        self._dialed[id(connection)] = connection
+
+    def hang_up(self) -> None:
+        """End what waits for a server that has taken a connection and says nothing."""
+        for one in self._dialed.valuerefs():
+            sock = getattr(one(), "_sock", None)
+            if sock is not None:
+                with suppress(OSError):  # it has ended by itself
+                    sock.shutdown(socket.SHUT_RDWR)
 
     def connect(self, *, deadline: float) -> Link:
         """Return a connection of its own."""
@@ -132,6 +147,7 @@ class NodeWire(Wire):
     def after_fork_in_child(self) -> None:
         """Let go of the parent's connections: closing them here ends nothing there."""
         super().after_fork_in_child()
+        self._dialed = weakref.WeakValueDictionary()  # to hang up would end the parent's
         lines, self.lines = self.lines, []
         for line in lines:
             line.link.close()
@@ -322,6 +338,11 @@ class Nodes:
             wire.lines.append(line)
         else:
             line.lose(ConnectionError("closed"))
+
+    def hang_up(self) -> None:
+        """Let nobody wait any longer who connects: those who do are about to be joined."""
+        for wire in self.wires:
+            wire.hang_up()
 
     def close(self) -> None:
         """Close every connection: now, or when its call has ended."""
