@@ -75,6 +75,26 @@ def test_a_node_with_a_replica_is_a_finding(said, namespace):
     assert none.level == "ok"
 
 
+def test_a_node_that_is_a_replica_is_a_finding(said, namespace):
+    """It takes no locks, and the others are a majority without it."""
+    nodes = shared_nodes()
+    nodes.found([namespace])
+    with RedisServer() as master, RedisServer() as replica:
+        with replica.client() as client:
+            client.replicaof("127.0.0.1", master.port)
+            until(lambda: client.info("replication")["role"] == "slave", what="it follows")
+        url = url_of(*nodes[:4], replica)
+
+        [quorum] = said(url, "quorum")
+        told = [
+            one for one in (*said(url, "replicas"), *said(url, "reach")) if one.level == "error"
+        ]
+
+    assert "4 of 5" in quorum.message
+    assert any(replica.address in one.message for one in told)
+    assert any("replica" in one.message for one in told)
+
+
 def test_an_even_number_is_a_finding(said, namespace):
     nodes = shared_nodes()
     nodes.found([namespace])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from backends.redlock.contract.on_redlock import (
+    EACH_COUNTS,
     AsyncContractOnRedlock,
     ContractOnRedlock,
     Store,
@@ -24,7 +25,9 @@ def store() -> Store:
 
 class TestAsync(AsyncContractOnRedlock):
     store = store
+    ttl = EACH_COUNTS
 
 
 class TestSync(ContractOnRedlock):
     store = store
+    ttl = EACH_COUNTS

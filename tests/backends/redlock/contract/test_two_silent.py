@@ -6,6 +6,7 @@ import math
 from functools import cache
 
 from backends.redlock.contract.on_redlock import (
+    EACH_COUNTS,
     AsyncContractOnRedlock,
     ContractOnRedlock,
     Store,
@@ -28,7 +29,9 @@ def store() -> Store:
 
 class TestAsync(AsyncContractOnRedlock):
     store = store
+    ttl = EACH_COUNTS
 
 
 class TestSync(ContractOnRedlock):
     store = store
+    ttl = EACH_COUNTS
