@@ -158,9 +158,11 @@ class MemoryWire:
         del key, one
         heard(True)
 
-    async def remove(self, keys: Sequence[str], *, deadline: float) -> Sequence[bool]:
+    async def remove(
+        self, asked: Sequence[tuple[str, int | None]], *, deadline: float
+    ) -> Sequence[bool]:
         del deadline
-        return [self._store.drop(key) for key in keys]
+        return [self._store.drop(key) for key, _ in asked]
 
     async def look(self, name: str, *, confirm: bool, deadline: float) -> Line:
         del confirm, deadline

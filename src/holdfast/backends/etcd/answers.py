@@ -33,6 +33,17 @@ class Header(NamedTuple):
     revision: int = 0
     term: int = 0
 
+    def confirms(self, earlier: Header) -> bool:
+        """Whether what this one knows was known by the one that gave the earlier answer.
+
+        By the same member, and no other has been elected in between.
+        """
+        return (self.cluster, self.member, self.term) == (
+            earlier.cluster,
+            earlier.member,
+            earlier.term,
+        )
+
 
 class KeyValue(NamedTuple):
     """A key, and since when it is there."""

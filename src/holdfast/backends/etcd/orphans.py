@@ -3,7 +3,8 @@
 That a claim is gone is no proof that its holder has stopped: a leader that stood still for longer
 than the ttl and comes back revokes leases which its successor has just renewed
 (etcd-io/etcd#15247). The holder trusts its lease for its ttl at most. So whoever sees the hold
-without its claim waits for that long, by its own clock and from its own first sight of it.
+without its claim waits for that long, by its own clock and from its own first sight of it. Where
+nobody waits, etcd removes it: `lines` sees to that.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING
 from holdfast.backends.etcd.records import grace_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from holdfast.backends.etcd.answers import KeyValue
     from holdfast.backends.etcd.standing import Standing
 
 MOST = 10_000
@@ -22,10 +24,12 @@ MOST = 10_000
 
 
 class Orphans:
-    """What one client has seen of them."""
+    """What one client has seen of them, and how long each counts by its record."""
 
-    def __init__(self) -> None:
-        self._seen: dict[tuple[bytes, int], float] = {}
+    def __init__(self, grace: Callable[[bytes], float] = grace_in) -> None:
+        self._grace = grace
+        self._seen: dict[tuple[bytes, int, bytes], float] = {}
+        """When each was first seen. By its record, which stays when it is put under a lease."""
 
     def look(self, line: Iterable[Standing], *, now: float) -> list[Standing]:
         """Know of those that are in line, and return those whose time is up.
@@ -35,8 +39,8 @@ class Orphans:
         overdue = []
         for one in line:
             if one.claim is None and one.hold is not None:
-                known = one.hold.key, one.hold.modified
-                until = self._seen.setdefault(known, now) + grace_in(one.hold.value)
+                until = self._seen.setdefault(_known(one.hold), now)
+                until += self._grace(one.hold.value)
                 one.left = max(0.0, until - now)
                 if now >= until:
                     overdue.append(one)
@@ -47,4 +51,8 @@ class Orphans:
     def forget(self, one: Standing) -> None:
         """Know nothing more of one that was removed."""
         if one.hold is not None:
-            self._seen.pop((one.hold.key, one.hold.modified), None)
+            self._seen.pop(_known(one.hold), None)
+
+
+def _known(hold: KeyValue) -> tuple[bytes, int, bytes]:
+    return hold.key, hold.created, hold.value

@@ -27,6 +27,10 @@ class OutOfSpace(BackendUnavailable):
     """The server takes nothing new; it still deletes, and renews leases."""
 
 
+class LeaseGone(BackendUnavailable):
+    """A lease was over before anything could be put under it; another one may be asked for."""
+
+
 _FULL = "database space exceeded"
 
 # What somebody has to set right, by the server's words. {where} is the cluster.
@@ -82,6 +86,8 @@ def refused(refusal: Refusal, *, where: str, root: bytes = b"") -> LockError:
         if needle in text:
             kind = OutOfSpace if needle == _FULL else BackendUnavailable
             return kind(sentence.format(**said))
+    if is_lease_gone(refusal):
+        return LeaseGone(f"{where}: a lease was over before it was used; try again")
     if code == "UNIMPLEMENTED":
         return ConfigurationError(
             f"{where} does not know this request ({text}); etcd 3.4 or newer is needed"

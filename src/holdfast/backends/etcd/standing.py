@@ -85,8 +85,10 @@ class EtcdLine(Line):
         number = next((at for at, one in enumerate(entries) if one.name == own), None)
         super().__init__(entries, capacity, prefix=keys.prefix.decode(), number=number)
         self.revision = revision
-        self.has_hold = number is not None and entries[number].hold is not None
-        """Whether our claim is admitted in the store already."""
+        held = None if number is None else entries[number].hold
+        self.has_hold = held is not None and not held.lease
+        """Whether our claim is admitted in the store already, and until it ends: not by a hold
+        that was left, and goes by itself."""
         left = [one.left for one in entries if one.left is not None]
         self.retry_in = min(left, default=None)
 

@@ -11,10 +11,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.backends.etcd import requests
+from holdfast.backends.etcd.keys import twin
 from holdfast.backends.etcd.requests import Is, Of, compare
 
 if TYPE_CHECKING:
-    from holdfast.backends.etcd.answers import Ranged, Transacted
+    from collections.abc import Iterable
+
+    from holdfast.backends.etcd.answers import KeyValue, Put, Ranged, Transacted
     from holdfast.backends.etcd.keys import NameKeys, Span
     from holdfast.backends.etcd.requests import Request
     from holdfast.model import Claim
@@ -118,6 +121,23 @@ def release(claim: bytes, hold: bytes, *, token: int, held_at: int) -> Request[T
     )
 
 
+def open_(guard: Guard) -> Request[Transacted]:
+    """Begin a session; tell of it if it was begun before, by a request that was not answered."""
+    return requests.transaction(
+        [_created(guard.key, 0)],
+        [requests.put(guard.key, b"", lease=guard.lease)],
+        [requests.range_(guard.key)],
+    )
+
+
+def outdate(guard: Guard) -> Request[Transacted]:
+    """Let nothing that is under way for a session do anything; not if the session is over."""
+    return requests.transaction(
+        [compare(guard.key, Of.CREATED, Is.GREATER, 0)],
+        [requests.put(guard.key, b"", lease=guard.lease)],
+    )
+
+
 def withdraw(guard: Guard, claim: bytes, hold: bytes) -> Request[Transacted]:
     """End a claim and its hold, and let none of its requests that are under way do anything."""
     return requests.transaction(
@@ -131,16 +151,56 @@ def withdraw(guard: Guard, claim: bytes, hold: bytes) -> Request[Transacted]:
     )
 
 
-def close_for(claim: bytes, hold: bytes, record: bytes, *, token: int) -> Request[Transacted]:
-    """End a claim, and let its hold keep the name closed."""
+def close_for(
+    claim: bytes, hold: bytes, record: bytes, *, token: int, lease: int
+) -> Request[Transacted]:
+    """End a claim, and let its hold keep the name closed until the lease ends.
+
+    Tell of the hold if the claim is gone: a repeat knows its own deed by the lease. A claim that
+    holds nothing closes nothing.
+    """
+    close = requests.transaction(
+        [compare(hold, Of.CREATED, Is.GREATER, 0)], [requests.put(hold, record, lease=lease)]
+    )
     return requests.transaction(
-        [_created(claim, token)], [requests.delete(claim), requests.put(hold, record)]
+        [_created(claim, token)], [requests.delete(claim), close], [requests.range_(hold)]
+    )
+
+
+def remove(
+    claim: KeyValue, hold: KeyValue, *, closing: Request[Put] | None = None
+) -> Request[Transacted]:
+    """Delete a claim and its hold, if both are still as they were seen, also where one is not.
+
+    With a closing the hold is not deleted but put so.
+    """
+    return requests.transaction(
+        [
+            _created(claim.key, claim.created),
+            compare(hold.key, Of.MODIFIED, Is.EQUAL, hold.modified),
+        ],
+        [requests.delete(claim.key), closing or requests.delete(hold.key)],
     )
 
 
 def clear(claim: bytes, hold: bytes, *, held_at: int) -> Request[Transacted]:
     """Remove a hold whose time is up, if it is still that one and still without its claim."""
+    return requests.transaction(_left(claim, hold, held_at), [requests.delete(hold)])
+
+
+def let_go(holds: Iterable[KeyValue], *, lease: int) -> Request[Transacted]:
+    """Put holds under a lease as they are, each if it is still that one and without its claim."""
     return requests.transaction(
-        [compare(hold, Of.MODIFIED, Is.EQUAL, held_at), _created(claim, 0)],
-        [requests.delete(hold)],
+        [],
+        [
+            requests.transaction(
+                _left(twin(one.key), one.key, one.modified),
+                [requests.put(one.key, one.value, lease=lease)],
+            )
+            for one in holds
+        ],
     )
+
+
+def _left(claim: bytes, hold: bytes, held_at: int) -> list[bytes]:
+    return [compare(hold, Of.MODIFIED, Is.EQUAL, held_at), _created(claim, 0)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from backends.etcd.open_sessions import session_of
 from eventually import eventually
 from fault_scene import Scene
+from servers.proxy import Proxy
 
 from holdfast import AcquireTimeout, BackendUnavailable, LeaseLost, OutcomeUnknown
 
@@ -73,6 +75,39 @@ def test_a_compaction_while_somebody_waits(scene, own_server):
     own_server.ask("kv/compaction", revision=revision, physical=True)
 
     assert scene.is_passed_on()
+
+
+def test_a_session_whose_opening_was_repeated_goes_on(scene, proxy):
+    """The reply to it was lost; it knows its own key, and is not taken for another one."""
+    locks = scene.flavour.locks(proxy.url, ttl=LONG, request_timeout=20.0)
+    met = proxy.cut_reply_to(b"holdfast/s/")
+    lease = locks.lock(scene.name).acquire(timeout=20)
+    wire = session_of(locks).wire
+
+    scene.flavour.call(wire.beat, confirm=True, deadline=scene.flavour.clock.now() + 20)
+
+    assert met.is_set()
+    lease.renew()
+    lease.release()
+
+
+def test_a_session_is_watched_again_after_a_compaction(scene, own_server, outliving):
+    """The stream was lost, and the revision of its beginning is forgotten: still told at once."""
+    proxy = outliving.enter_context(Proxy(own_server.port, scheme="etcd"))
+    locks = scene.flavour.locks(proxy.url, ttl=4 * LONG, request_timeout=20.0)
+    lease = locks.lock(scene.name).acquire()
+    wire = session_of(locks).wire
+    proxy.reset()
+    eventually(lambda: not wire._watcher.is_watched(wire._session_gone), what="the watch is lost")
+    own_server.put("noise")
+    revision = own_server.state()["header"]["revision"]
+    own_server.ask("kv/compaction", revision=revision, physical=True)
+
+    scene.flavour.call(wire.beat, confirm=True, deadline=scene.flavour.clock.now() + 20)
+    own_server.ask("lease/revoke", ID=wire._guard.lease)
+
+    assert lease.lost.wait(LONG)  # the next heartbeat would be later than that
+    assert lease.lost.reason == "session_ended"
 
 
 def test_a_client_that_is_frozen_past_its_ttl_finds_that_it_has_lost(scene, own_server, puppet):

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.backends.etcd import records, transactions
-from holdfast.backends.etcd._async.asking import AsyncAsking
+from holdfast.backends.etcd._async.lines import AsyncLines
 from holdfast.backends.etcd.answers import KeyValue
 from holdfast.backends.etcd.keys import place_of
 from holdfast.backends.etcd.standing import EtcdLine, Standing
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 
-class AsyncArriving(AsyncAsking):
+class AsyncArriving(AsyncLines):
     """Brings claims into line, and lets them hold."""
 
     async def arrive(self, one: CarriedClaim, *, deadline: float) -> Line:

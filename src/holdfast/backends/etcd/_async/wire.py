@@ -8,22 +8,21 @@ leases all the same (etcd-io/etcd#7029), but it cannot answer such a read.
 from __future__ import annotations
 
 import math
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from holdfast.backends.etcd import records, refusals, requests, transactions
-from holdfast.backends.etcd._async.arriving import AsyncArriving
+from holdfast.backends.etcd import requests, transactions
 from holdfast.backends.etcd._async.diagnosis import diagnosed
-from holdfast.backends.etcd.keys import CLAIM, place_of, twin
+from holdfast.backends.etcd._async.leaving import AsyncLeaving
+from holdfast.backends.etcd.keys import CLAIM, place_of
 from holdfast.backends.etcd.standing import EtcdLine
 from holdfast.backends.etcd.transactions import Guard
 from holdfast.backends.sessions.answers import Beat, Opening, Own, Seen
-from holdfast.backends.sessions.refusals import ended
+from holdfast.backends.sessions.refusals import Unreadable, ended
 from holdfast.errors import LockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from holdfast.backends.etcd.answers import KeyValue, Watched
     from holdfast.backends.sessions.claims import CarriedClaim
@@ -35,7 +34,7 @@ PAGE = 1000
 """So many keys are asked for at once where there may be very many."""
 
 
-class AsyncEtcdWire(AsyncArriving):
+class AsyncEtcdWire(AsyncLeaving):
     """One session with a cluster; see the protocol for each method."""
 
     @property
@@ -57,20 +56,24 @@ class AsyncEtcdWire(AsyncArriving):
         self.ttl = float(granted.ttl)
         key = self._keys.session(granted.lease)
         self._guard = Guard(key, 0, granted.lease)
-        put = await self.ask(requests.put(key, b"", lease=granted.lease), deadline=deadline)
-        self._guard = Guard(key, put.header.revision, granted.lease)
+        put = await self.ask(transactions.open_(self._guard), deadline=deadline)
         self._created = put.header.revision
-        await self._watch_session(deadline)
+        if not put.succeeded:
+            [found] = put.answers[0].keys
+            if found.lease != granted.lease:
+                raise Unreadable(
+                    f"{key.decode()} is a key of another program; choose a namespace of your own"
+                )
+            # By a request of ours that was not answered: nobody else has this lease.
+            self._created = found.created
+        self._guard = Guard(key, self._created, granted.lease)
+        await self._watch_session(since=self._created + 1, deadline=deadline)
         return Opening(self.ttl, sent_at)
 
-    async def _watch_session(self, deadline: float) -> None:
+    async def _watch_session(self, *, since: int, deadline: float) -> None:
         """Hear at once when the session is ended: by its time, by an operator, or by mistake."""
         await self._watcher.watch(
-            self._guard.key,
-            self._session_gone,
-            since=self._created + 1,
-            deletions=True,
-            deadline=deadline,
+            self._guard.key, self._session_gone, since=since, deletions=True, deadline=deadline
         )
 
     def _session_gone(self, told: Watched | None) -> None:
@@ -91,11 +94,12 @@ class AsyncEtcdWire(AsyncArriving):
                 self.end()
                 raise ended(where=self.where)
             # By somebody else, or after an election: it proves nothing of this keep-alive.
-            if kept.header[:2] == read.header[:2] and kept.header.term == read.header.term:
+            if read.header.confirms(kept.header):
                 break
         if not self._watcher.is_watched(self._session_gone):
             with suppress(LockError):  # it is for speed; the next heartbeat tries again
-                await self._watch_session(deadline)
+                # From what was read: an older revision may be forgotten, after a compaction.
+                await self._watch_session(since=read.header.revision + 1, deadline=deadline)
         return Beat(sent_at, self._clock.now(), is_confirmed=True, proves_itself=True)
 
     async def own(self, *, deadline: float) -> Sequence[Own]:
@@ -170,82 +174,6 @@ class AsyncEtcdWire(AsyncArriving):
         """See the protocol."""
         await self.delete(one, deadline=deadline)
         return await self.read([(key, None) for key in asked], line=line, deadline=deadline)
-
-    async def delete(self, one: CarriedClaim, *, deadline: float) -> bool:
-        """See the protocol."""
-        claim_id = one.claim.id
-        is_doubtful = claim_id in self._doubtful
-        if one.key is None and not is_doubtful:
-            return False
-        keys, guard = self._keys.of(one.claim.name), self._guard
-        claim, hold = keys.claim(one.claim, guard.lease), keys.hold(one.claim, guard.lease)
-        if is_doubtful:
-            was_there = await self._withdraw(claim, hold, deadline)
-        else:
-            held_at = self._held_at.get(claim_id, 0)
-            # Once: a repeat could not tell its own deed from somebody else's.
-            answer = await self.ask_once(
-                transactions.release(claim, hold, token=one.token, held_at=held_at),
-                deadline=deadline,
-            )
-            was_there = answer.succeeded
-        self._doubtful.discard(claim_id)
-        self._held_at.pop(claim_id, None)
-        return was_there
-
-    async def _withdraw(self, claim: bytes, hold: bytes, deadline: float) -> bool:
-        try:
-            asked = transactions.withdraw(self._guard, claim, hold)
-            answer = await self.ask(asked, deadline=deadline)
-        except refusals.OutOfSpace:
-            # The session's key cannot be written, but deleting works. What is under way is
-            # refused too; should it come true when there is space again, the sweep finds it.
-            asked = requests.transaction([], [requests.delete(claim), requests.delete(hold)])
-            answer = await self.ask(asked, deadline=deadline)
-            return bool(answer.answers[0].deleted)
-        if answer.succeeded:
-            with self._state:
-                if answer.header.revision > self._guard.generation:
-                    self._guard = self._guard._replace(generation=answer.header.revision)
-        return bool(answer.answers[0].deleted)
-
-    async def close_for(self, one: CarriedClaim, seconds: float, *, deadline: float) -> bool:
-        """See the protocol: the hold outlives the session, and says for how long."""
-        keys, guard = self._keys.of(one.claim.name), self._guard
-        claim, hold = keys.claim(one.claim, guard.lease), keys.hold(one.claim, guard.lease)
-        record = records.of_closing(one.claim, seconds=seconds, at=time.time())
-        answer = await self.ask_once(
-            transactions.close_for(claim, hold, record, token=one.token), deadline=deadline
-        )
-        self._held_at.pop(one.claim.id, None)
-        return answer.succeeded
-
-    def touch(self, key: str, one: CarriedClaim, heard: Callable[[bool], None]) -> None:
-        """See the protocol: its hold was put together with that."""
-        del key, one
-        heard(True)
-
-    async def remove(self, keys: Sequence[str], *, deadline: float) -> Sequence[bool]:
-        """See the protocol; a hold with a lock_delay keeps its name closed for that long."""
-        return [await self._remove(key.encode(), deadline) for key in keys]
-
-    async def _remove(self, key: bytes, deadline: float) -> bool:
-        claim, hold = key, twin(key)
-        if place_of("/".join(key.decode().rsplit("/", 3)[1:])).kind != CLAIM:
-            claim, hold = hold, key
-        looked = await self.ask(
-            requests.transaction([], [requests.range_(claim), requests.range_(hold)]),
-            deadline=deadline,
-        )
-        found, held = (one.keys for one in looked.answers)
-        delay = records.lock_delay_in(held[0].value) if found and held else 0.0
-        if delay:
-            record = records.closed(held[0].value, seconds=delay)
-            asked = transactions.close_for(claim, hold, record, token=found[0].created)
-        else:
-            asked = requests.transaction([], [requests.delete(claim), requests.delete(hold)])
-        answer = await self.ask_once(asked, deadline=deadline)
-        return answer.succeeded and bool(found or held)
 
     # -- for people --------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.backends.etcd import records, transactions
-from holdfast.backends.etcd._sync.asking import Asking
+from holdfast.backends.etcd._sync.lines import Lines
 from holdfast.backends.etcd.answers import KeyValue
 from holdfast.backends.etcd.keys import place_of
 from holdfast.backends.etcd.standing import EtcdLine, Standing
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 
-class Arriving(Asking):
+class Arriving(Lines):
     """Brings claims into line, and lets them hold."""
 
     def arrive(self, one: CarriedClaim, *, deadline: float) -> Line:

@@ -1,17 +1,16 @@
 # Generated from src/holdfast/backends/etcd/_async/asking.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""How a session asks, and how the line of a name is read; what is no part of it is raised."""
+"""How a session asks; what is no answer is raised."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from holdfast.backends.etcd import refusals, transactions
+from holdfast.backends.etcd import refusals
 from holdfast.backends.etcd._sync.members import Members
 from holdfast.backends.etcd._sync.watcher import Watcher
 from holdfast.backends.etcd.http2.calls import Refusal
-from holdfast.backends.etcd.keys import Keys, twin
-from holdfast.backends.etcd.standing import EtcdLine, in_line
+from holdfast.backends.etcd.keys import Keys
 from holdfast.backends.etcd.transactions import Guard
 from holdfast.backends.sessions.refusals import SessionEnded, ended
 from holdfast.errors import BackendUnavailable, OutcomeUnknown
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from holdfast.backends.etcd.addresses import Address
     from holdfast.backends.etcd.answers import Ranged
-    from holdfast.backends.etcd.keys import NameKeys
     from holdfast.backends.etcd.orphans import Orphans
     from holdfast.backends.etcd.requests import Request
     from holdfast.runtime.clock import Clock
@@ -31,7 +29,7 @@ A = TypeVar("A")
 
 
 class Asking:
-    """Asks for one session, and knows what the answers say of it and of a line."""
+    """Asks for one session, and knows what the answers say of it."""
 
     def __init__(
         self,
@@ -56,6 +54,8 @@ class Asking:
         self._created = 0
         self._doubtful: set[str] = set()
         """Claims of which a request was not answered, and may still come true."""
+        self._closing: dict[str, int] = {}
+        """Under which lease a claim's hold is being put, to stay for a while without it."""
         self._held_at: dict[str, int] = {}
         """At which revision a claim's hold was put."""
 
@@ -64,15 +64,17 @@ class Asking:
         """See the protocol."""
         return self._members.where
 
-    def ask(self, request: Request[A], *, deadline: float) -> A:
+    def ask(self, request: Request[A], *, deadline: float, is_beside: bool = False) -> A:
         """Return the answer; a refusal is raised.
 
         It may be sent twice: whatever is asked here means the same when it is repeated.
         """
-        answer, _ = self.ask_twice(request, deadline=deadline)
+        answer, _ = self.ask_twice(request, deadline=deadline, is_beside=is_beside)
         return answer
 
-    def ask_twice(self, request: Request[A], *, deadline: float) -> tuple[A, bool]:
+    def ask_twice(
+        self, request: Request[A], *, deadline: float, is_beside: bool = False
+    ) -> tuple[A, bool]:
         """Return the answer, and whether the request was sent before and not answered.
 
         A member that does not answer in half of the time may stand still, or follow a leader that
@@ -80,24 +82,28 @@ class Asking:
         """
         half = (self._clock.now() + deadline) / 2
         try:
-            return self.ask_once(request, deadline=half), False
+            return self.ask_once(request, deadline=half, is_beside=is_beside), False
         except OutcomeUnknown:
             if self._clock.now() >= half:
                 self._members.pass_by()
         try:
-            return self.ask_once(request, deadline=deadline), True
+            return self.ask_once(request, deadline=deadline, is_beside=is_beside), True
         except SessionEnded:
             raise
         except BackendUnavailable as error:
             # The first one went out, so nobody can say that nothing was done.
             raise OutcomeUnknown(str(error)) from error
 
-    def ask_once(self, request: Request[A], *, deadline: float) -> A:
-        """Return the answer; a refusal is raised."""
+    def ask_once(self, request: Request[A], *, deadline: float, is_beside: bool = False) -> A:
+        """Return the answer; a refusal is raised.
+
+        What stands beside the session names another lease than its own, whose end means nothing
+        to the session.
+        """
         reply = self._members.ask(request, deadline=deadline)
         if not isinstance(reply, Refusal):
             return reply
-        if refusals.is_lease_gone(reply):
+        if refusals.is_lease_gone(reply) and not is_beside:
             self.end()
             raise ended(where=self.where)
         raise refusals.refused(reply, where=self.where, root=self.address.root)
@@ -118,50 +124,3 @@ class Asking:
             if found.modified > self._guard.generation:
                 self._guard = self._guard._replace(generation=found.modified)
         return found.modified != guard.generation
-
-    def line_in(
-        self,
-        keys: NameKeys,
-        found: Ranged,
-        *,
-        revision: int,
-        capacity: int,
-        own: bytes | None = None,
-        deadline: float,
-    ) -> EtcdLine | None:
-        """Return what a list of keys says, and where in it ours is.
-
-        None if holds were in it whose time is up: they were removed, and it has to be read again.
-        """
-        entries = in_line(found.keys, keys)
-        overdue = self._orphans.look(entries, now=self._clock.now())
-        for one in overdue:
-            if one.hold is not None:
-                hold = one.hold
-                self.ask(
-                    transactions.clear(twin(hold.key), hold.key, held_at=hold.modified),
-                    deadline=deadline,
-                )
-                self._orphans.forget(one)
-        if overdue:
-            return None
-        place = None if own is None else own[len(keys.prefix) :].decode()
-        in_use = entries[0].place.capacity if entries else 0
-        return EtcdLine(entries, capacity or in_use, keys=keys, revision=revision, own=place)
-
-    def read_line(
-        self, keys: NameKeys, *, capacity: int = 0, own: bytes | None = None, deadline: float
-    ) -> EtcdLine:
-        """Return the line as it is now."""
-        while True:
-            found = self.ask(transactions.everything(keys), deadline=deadline)
-            line = self.line_in(
-                keys,
-                found,
-                revision=found.header.revision,
-                capacity=capacity,
-                own=own,
-                deadline=deadline,
-            )
-            if line is not None:
-                return line

@@ -43,8 +43,7 @@ class AsyncInspecting(AsyncRecipe):
         """Delete what those who hold have, or one of them, and return whose it was.
 
         Only an operator deletes what a living session keeps, so its holder knows at its next
-        renewal that it was broken. No two claims ever stand at the same key, so what is
-        deleted is what was read.
+        renewal that it was broken. What is deleted is what was read: by its key and its token.
         """
         line = await self._wire.look(name, confirm=False, deadline=deadline)
         inside = line.entries[: line.inside]
@@ -57,7 +56,7 @@ class AsyncInspecting(AsyncRecipe):
         if not found:
             return ()
         deleted = await self._wire.remove(
-            [line.key_of(entry) for entry, _ in found], deadline=deadline
+            [(line.key_of(entry), one.token) for entry, one in found], deadline=deadline
         )
         broken = [pair for pair, was_there in zip(found, deleted, strict=True) if was_there]
         return telling.holders_of([entry for entry, _ in broken], [one for _, one in broken])

@@ -261,7 +261,7 @@ class AsyncSession:
 
     async def _end_min_holds(self, now: float) -> None:
         for key in [key for key, until in list(self.closing.items()) if until <= now]:
-            await self.wire.remove([key], deadline=self._clock.now() + REQUEST)
+            await self.wire.remove([(key, None)], deadline=self._clock.now() + REQUEST)
             self.closing.pop(key, None)
 
     async def _sweep(self) -> None:
@@ -271,7 +271,7 @@ class AsyncSession:
         another member. The session lives on, so nobody else would ever delete it.
         """
         own = await self.wire.own(deadline=self._clock.now() + REQUEST)
-        strangers = [one.key for one in own if self._is_stranger(one)]
+        strangers = [(one.key, None) for one in own if self._is_stranger(one)]
         if strangers:
             await self.wire.remove(strangers, deadline=self._clock.now() + REQUEST)
 

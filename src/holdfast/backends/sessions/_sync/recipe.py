@@ -52,8 +52,8 @@ class Recipe:
             return False
         stays_until = one.granted_at + claim.min_hold
         left = stays_until - self._clock.now()
-        if claim.min_hold and left > 0:
-            return self._close_for(one, left, deadline)
+        if claim.min_hold and (left > 0 or one.key in session.closing):
+            return self._close_for(one, max(0.0, left), deadline)
         was_there = self._delete(one, deadline)
         session.forget(claim.id)
         return was_there
@@ -78,7 +78,11 @@ class Recipe:
         session, key = self.session, str(one.key)
         until = self._clock.now() + seconds
         session.touching.pop(key, None)
-        was_there = self._wire.close_for(one, seconds, deadline=deadline)
+        try:
+            was_there = self._wire.close_for(one, seconds, deadline=deadline)
+        except BaseException:
+            session.closing[key] = until  # it may be done, and has to end as well
+            raise
         if was_there:
             session.closing[key] = until
         session.forget(one.claim.id)

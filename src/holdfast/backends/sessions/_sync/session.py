@@ -263,7 +263,7 @@ class Session:
 
     def _end_min_holds(self, now: float) -> None:
         for key in [key for key, until in list(self.closing.items()) if until <= now]:
-            self.wire.remove([key], deadline=self._clock.now() + REQUEST)
+            self.wire.remove([(key, None)], deadline=self._clock.now() + REQUEST)
             self.closing.pop(key, None)
 
     def _sweep(self) -> None:
@@ -273,7 +273,7 @@ class Session:
         another member. The session lives on, so nobody else would ever delete it.
         """
         own = self.wire.own(deadline=self._clock.now() + REQUEST)
-        strangers = [one.key for one in own if self._is_stranger(one)]
+        strangers = [(one.key, None) for one in own if self._is_stranger(one)]
         if strangers:
             self.wire.remove(strangers, deadline=self._clock.now() + REQUEST)
 

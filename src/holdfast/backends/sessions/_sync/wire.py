@@ -132,7 +132,8 @@ class Wire(Protocol):
     def close_for(self, one: CarriedClaim, seconds: float, *, deadline: float) -> bool:
         """Let the claim hold nothing any more, and keep its name closed; true if it was there.
 
-        Until `remove`, or until the session ends.
+        Until `remove`; or until the session ends, or for no less than the seconds. A repeat of
+        one that was not answered is true as well.
         """
         ...
 
@@ -143,8 +144,12 @@ class Wire(Protocol):
         """
         ...
 
-    def remove(self, keys: Sequence[str], *, deadline: float) -> Sequence[bool]:
-        """Delete what stands at the keys, whosever it is; true for each that was there."""
+    def remove(self, asked: Sequence[tuple[str, int | None]], *, deadline: float) -> Sequence[bool]:
+        """Delete what stands at each key, whosever it is; true for each that was there.
+
+        With a token only what has that one: where a claim may come back to its key, it is
+        another one then.
+        """
         ...
 
     # -- for people --------------------------------------------------------------------

@@ -144,7 +144,7 @@ class AsyncZooKeeperWire(AsyncArriving):
         door = self._doors.of(one.claim.name)
         if one.is_unanswered:
             keys = await self._keys_of(one, door, deadline)
-            return any(await self.remove(keys, deadline=deadline))
+            return any(await self.remove([(key, None) for key in keys], deadline=deadline))
         if one.key is None:
             return False
         asked = [requests.Delete(one.key, -1)]
@@ -168,11 +168,13 @@ class AsyncZooKeeperWire(AsyncArriving):
 
         self._connection.tell(requests.SetData(key, records.of_claim(one.claim), -1), told)
 
-    async def remove(self, keys: Sequence[str], *, deadline: float) -> Sequence[bool]:
-        """See the protocol."""
-        if not keys:
+    async def remove(
+        self, asked: Sequence[tuple[str, int | None]], *, deadline: float
+    ) -> Sequence[bool]:
+        """See the protocol: no two claims ever stand at the same key."""
+        if not asked:
             return []
-        answers = await self.ask(*(requests.Delete(key, -1) for key in keys), deadline=deadline)
+        answers = await self.ask(*(requests.Delete(key, -1) for key, _ in asked), deadline=deadline)
         return [answer is True for answer in answers]
 
     # -- for people --------------------------------------------------------------------

@@ -1,0 +1,185 @@
+"""Holds whose claims are gone: nobody may come too early, and nobody has to wait for their end."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from backends.etcd.open_sessions import PATIENCE, OpenSession, session_of
+from eventually import eventually
+
+from holdfast import OutcomeUnknown
+from holdfast.backends.etcd.records import grace_in
+
+TTL = 1.0
+LONG = 30.0
+
+
+def _prefix(name: str) -> str:
+    """Return where all that is kept of a name stands."""
+    return f"holdfast/n/{name}/"
+
+
+def _kept(server, name: str) -> dict[str, dict[str, Any]]:
+    """Return what is kept: a claim as "c", its hold as "h", each as the server tells of it."""
+    key, end = _prefix(name).encode(), _prefix(name)[:-1].encode() + b"0"
+    coded = [base64.b64encode(one).decode() for one in (key, end)]
+    found = server.ask("kv/range", key=coded[0], range_end=coded[1]).get("kvs", [])
+    return {base64.b64decode(one["key"]).decode().split("/")[-2]: one for one in found}
+
+
+def _let_a_holder_fail(flavour, server, puppet, name: str) -> None:
+    """Kill a holder, and wait until its session is over: only its hold is left."""
+    holder = puppet(flavour.name, server.url, ttl=TTL)
+    holder.ask("acquire", name)
+    holder.kill()
+    eventually(lambda: _kept(server, name).keys() == {"h"}, what="its claim is gone")
+
+
+def _look_once(flavour, server, name: str) -> Any:
+    """Try as a program does that does not wait, and ends."""
+    one = flavour.locks(server.url, ttl=LONG)
+    found = one.lock(name).try_acquire()
+    (one.aclose if flavour.name == "async" else one.close)()
+    return found
+
+
+def test_a_hold_that_is_left_goes_although_nobody_waits_for_it(flavour, own_server, puppet, name):
+    """Programs that try once and end, as cron starts them, would find the name closed for ever."""
+    _let_a_holder_fail(flavour, own_server, puppet, name)
+
+    assert _look_once(flavour, own_server, name) is None
+    eventually(lambda: not _kept(own_server, name), what="the server removes it")
+
+    assert flavour.locks(own_server.url, ttl=LONG).lock(name).try_acquire() is not None
+
+
+def test_a_hold_that_is_left_lasts_for_as_long_as_its_holder_may_trust_it(
+    flavour, own_server, puppet, name
+):
+    """Its time begins when it was first seen without its claim, and not anew with each look."""
+    _let_a_holder_fail(flavour, own_server, puppet, name)
+
+    _look_once(flavour, own_server, name)
+    first = _kept(own_server, name)["h"]
+    _look_once(flavour, own_server, name)
+    second = _kept(own_server, name).get("h", first)
+
+    left = own_server.ask("lease/timetolive", ID=first["lease"])
+    assert int(left["grantedTTL"]) >= grace_in(base64.b64decode(first["value"])) > TTL
+    assert second == first
+
+
+def test_a_hold_that_many_permits_have_left_goes_too(flavour, own_server, puppet, name):
+    """All of them at the first look, however many."""
+    holder = flavour.locks(own_server.url, ttl=TTL)
+    leases = [holder.semaphore(name, capacity=150).acquire() for _ in range(130)]
+    before = own_server.ask("lease/leases")["leases"]
+    other = flavour.locks(own_server.url, ttl=LONG)
+    other.lock("other").acquire().release()
+    [session] = [
+        one["ID"]
+        for one in before
+        if base64.b64encode(f"holdfast/s/{int(one['ID']):016x}".encode()).decode()
+        in own_server.ask("lease/timetolive", ID=one["ID"], keys=True).get("keys", [])
+        and len(own_server.ask("lease/timetolive", ID=one["ID"], keys=True)["keys"]) > len(leases)
+    ]
+    own_server.ask("lease/revoke", ID=session)
+
+    assert other.semaphore(name, capacity=150, permits=100).try_acquire() is None
+    (other.aclose if flavour.name == "async" else other.close)()
+
+    eventually(lambda: not own_server.keys(_prefix(name)), what="the server removes all")
+
+
+@pytest.mark.parametrize("how", ["min_hold", "lock_delay"])
+def test_a_name_that_stays_closed_opens_although_its_client_has_gone(
+    flavour, own_server, name, how
+):
+    """Released before its min_hold, or broken with a lock_delay: the server opens it again."""
+    holder = flavour.locks(own_server.url, ttl=LONG)
+    lease = holder.lock(name, **{how: 1.5}).acquire()
+
+    if how == "min_hold":
+        lease.release()
+    else:
+        assert holder.break_(name)
+    assert _kept(own_server, name).keys() == {"h"}
+    (holder.aclose if flavour.name == "async" else holder.close)()
+
+    assert flavour.locks(own_server.url, ttl=LONG).lock(name).try_acquire() is None
+    eventually(lambda: not _kept(own_server, name), what="the server removes it")
+
+
+@pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
+def test_a_release_whose_reply_is_lost_closes_the_name_once(flavour, proxy, server, name, times):
+    """Repeated, by us or by the caller, it finds what it did: clean, and it ends in its time."""
+    locks = flavour.locks(proxy.url, ttl=LONG, request_timeout=20.0)
+    lease = locks.lock(name, min_hold=LONG).acquire()
+    met = proxy.cut_reply_to(b"closed_for", times=times)
+
+    if times == 2:
+        with pytest.raises(OutcomeUnknown):
+            lease.release()
+    lease.release()
+
+    assert met.is_set()
+    assert _kept(server, name).keys() == {"h"}
+    assert list(session_of(locks).closing)
+
+
+@pytest.fixture
+def session(flavour, server) -> Iterator[OpenSession]:
+    one = OpenSession(flavour, server.url)
+    yield one
+    one.close()
+
+
+def test_only_what_was_seen_is_removed(flavour, session, proxy, server, name):
+    """Between an operator's look and the deletion the claim goes and comes back: another one."""
+    operator = OpenSession(flavour, proxy.url)
+    one = session.arrive(name)
+    seen = one.key, one.token
+    held = proxy.hold_requests(name.encode(), nth=2)  # the first only looks
+    removing = flavour.start(operator.ask, "remove", [seen])
+    assert held.wait(PATIENCE)
+
+    session.ask("delete", one)
+    one.begin_anew()
+    session.ask("arrive", one)
+    proxy.let_through()
+
+    assert removing.result(PATIENCE) == [False]
+    assert _kept(server, name).keys() == {"c", "h"}
+    assert operator.ask("remove", [(one.key, one.token)]) == [True]
+    assert not _kept(server, name)
+    operator.close()
+
+
+def test_a_claim_that_holds_nothing_closes_nothing(flavour, session, server, name):
+    """What stands in line behind another, or whose hold is gone, keeps nobody out when it goes."""
+    one = session.arrive(name)
+    [hold] = [key for key in server.keys(_prefix(name)) if b"/h/" in key]
+    server.ask("kv/deleterange", key=base64.b64encode(hold).decode())
+
+    assert session.ask("close_for", one, LONG)
+
+    assert not _kept(server, name)
+
+
+def test_a_hold_that_goes_by_itself_admits_nobody(flavour, session, own_server, server, name):
+    """A claim that comes back to a hold that was left holds by one that stays."""
+    one = session.arrive(name)
+    server.ask("kv/deleterange", key=base64.b64encode(one.key.encode()).decode())
+    assert _look_once(flavour, server, name) is None
+    assert "lease" in _kept(server, name)["h"]
+
+    one.begin_anew()
+    line = session.ask("arrive", one)
+    assert line.is_admitted
+    assert session.ask("admit", one, line)
+
+    assert "lease" not in _kept(server, name)["h"]
+    session.ask("delete", one)
