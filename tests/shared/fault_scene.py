@@ -31,9 +31,13 @@ class Scene:
         self.diary = Diary()
         self.name = new_name()
 
+    def open(self, url: str, **options: Any) -> Any:
+        """Return a client for one of those on stage."""
+        return self.flavour.locks(url, **options)
+
     def hold(self, url: str, **options: Any) -> None:
         """Take the lock, and keep a diary of it."""
-        self.locks = self.flavour.locks(url, on_event=self.diary, **options)
+        self.locks = self.open(url, on_event=self.diary, **options)
         self.lock = self.locks.lock(self.name)
         self.lease = self.lock.acquire()
 
@@ -49,7 +53,7 @@ class Scene:
 
     def start_waiting(self, url: str, **options: Any) -> None:
         """Let another client want it."""
-        self.waiting_client = self.flavour.locks(url, **options)
+        self.waiting_client = self.open(url, **options)
         lock = self.waiting_client.lock(self.name)
         self.waiter = self.flavour.start(self._timed_acquire, lock)
 
