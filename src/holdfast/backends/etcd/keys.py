@@ -2,7 +2,7 @@
 
     <root>s/<lease>                                        a session, under its lease
     <root>n/<name>/<capacity>/c/<claim>-<lease>-<weight>   a claim, under its session's lease
-    <root>n/<name>/<capacity>/h/<claim>-<lease>-<weight>   its hold, under no lease
+    <root>n/<name>/<capacity>/h/<claim>-<lease>-<weight>   its hold, under no lease while it holds
 
 Numbers are hexadecimal, and a name is quoted, so that none is the beginning of another. Claims of
 one capacity stand together: whether there are others is one condition of a transaction.

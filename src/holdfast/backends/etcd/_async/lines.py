@@ -36,7 +36,13 @@ class AsyncLines(AsyncAsking):
     """Reads lines, and sees to it that no hold stays in them for ever."""
 
     async def read_line(
-        self, keys: NameKeys, *, capacity: int = 0, own: bytes | None = None, deadline: float
+        self,
+        keys: NameKeys,
+        *,
+        capacity: int = 0,
+        own: bytes | None = None,
+        clears: bool = True,
+        deadline: float,
     ) -> EtcdLine:
         """Return the line as it is now."""
         while True:
@@ -47,6 +53,7 @@ class AsyncLines(AsyncAsking):
                 revision=found.header.revision,
                 capacity=capacity,
                 own=own,
+                clears=clears,
                 deadline=deadline,
             )
             if line is not None:
@@ -60,15 +67,19 @@ class AsyncLines(AsyncAsking):
         revision: int,
         capacity: int,
         own: bytes | None = None,
+        clears: bool = True,
         deadline: float,
     ) -> EtcdLine | None:
         """Return what a list of keys says, and where in it ours is.
 
         None if there were holds without their claims of which something was changed: it has to
-        be read again.
+        be read again. Who does not clear changes nothing, and leaves out those whose time is up.
         """
         entries = in_line(found.keys, keys)
         overdue = self._orphans.look(entries, now=self._clock.now())
+        if not clears:
+            entries = [one for one in entries if one not in overdue]
+            overdue = []
         for one in overdue:
             if one.hold is not None:
                 hold = one.hold
@@ -77,7 +88,7 @@ class AsyncLines(AsyncAsking):
                     deadline=deadline,
                 )
                 self._orphans.forget(one)
-        if overdue or await self._let_go(entries, deadline):
+        if overdue or (clears and await self._let_go(entries, deadline)):
             return None
         place = None if own is None else own[len(keys.prefix) :].decode()
         in_use = entries[0].place.capacity if entries else 0

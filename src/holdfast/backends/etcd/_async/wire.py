@@ -180,7 +180,7 @@ class AsyncEtcdWire(AsyncLeaving):
     async def look(self, name: str, *, confirm: bool, deadline: float) -> Line:
         """See the protocol: a quorum is asked in any case."""
         del confirm
-        return await self.read_line(self._keys.of(name), deadline=deadline)
+        return await self.read_line(self._keys.of(name), clears=False, deadline=deadline)
 
     async def names(self, *, deadline: float) -> Sequence[str]:
         """See the protocol: those that have a key."""

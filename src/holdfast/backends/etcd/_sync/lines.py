@@ -38,7 +38,13 @@ class Lines(Asking):
     """Reads lines, and sees to it that no hold stays in them for ever."""
 
     def read_line(
-        self, keys: NameKeys, *, capacity: int = 0, own: bytes | None = None, deadline: float
+        self,
+        keys: NameKeys,
+        *,
+        capacity: int = 0,
+        own: bytes | None = None,
+        clears: bool = True,
+        deadline: float,
     ) -> EtcdLine:
         """Return the line as it is now."""
         while True:
@@ -49,6 +55,7 @@ class Lines(Asking):
                 revision=found.header.revision,
                 capacity=capacity,
                 own=own,
+                clears=clears,
                 deadline=deadline,
             )
             if line is not None:
@@ -62,15 +69,19 @@ class Lines(Asking):
         revision: int,
         capacity: int,
         own: bytes | None = None,
+        clears: bool = True,
         deadline: float,
     ) -> EtcdLine | None:
         """Return what a list of keys says, and where in it ours is.
 
         None if there were holds without their claims of which something was changed: it has to
-        be read again.
+        be read again. Who does not clear changes nothing, and leaves out those whose time is up.
         """
         entries = in_line(found.keys, keys)
         overdue = self._orphans.look(entries, now=self._clock.now())
+        if not clears:
+            entries = [one for one in entries if one not in overdue]
+            overdue = []
         for one in overdue:
             if one.hold is not None:
                 hold = one.hold
@@ -79,7 +90,7 @@ class Lines(Asking):
                     deadline=deadline,
                 )
                 self._orphans.forget(one)
-        if overdue or self._let_go(entries, deadline):
+        if overdue or (clears and self._let_go(entries, deadline)):
             return None
         place = None if own is None else own[len(keys.prefix) :].decode()
         in_use = entries[0].place.capacity if entries else 0

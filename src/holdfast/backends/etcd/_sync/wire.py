@@ -178,7 +178,7 @@ class EtcdWire(Leaving):
     def look(self, name: str, *, confirm: bool, deadline: float) -> Line:
         """See the protocol: a quorum is asked in any case."""
         del confirm
-        return self.read_line(self._keys.of(name), deadline=deadline)
+        return self.read_line(self._keys.of(name), clears=False, deadline=deadline)
 
     def names(self, *, deadline: float) -> Sequence[str]:
         """See the protocol: those that have a key."""
