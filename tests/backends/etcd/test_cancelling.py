@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from eventually import eventually
 from servers.etcd import EtcdServer
 
 from holdfast import BackendUnavailable
@@ -21,6 +24,16 @@ def _wire(url: str) -> AsyncMembers:
     return AsyncMembers(addresses.of_url(url, where=url, namespace="test", options={}), clock=clock)
 
 
+async def _until(is_so: Callable[[], bool]) -> None:
+    """Return once it is so; the loop goes on meanwhile."""
+    await asyncio.to_thread(eventually, is_so)
+
+
+def _wait(tasks: list[asyncio.Task[Any]]) -> bool:
+    """Whether each of them has come to where it waits for something."""
+    return all(one._fut_waiter is not None for one in tasks)  # type: ignore[attr-defined]
+
+
 def test_a_cancelled_call_leaves_the_others_alone():
     async def run() -> None:
         wire = _wire(server.url)
@@ -30,7 +43,9 @@ def test_a_cancelled_call_leaves_the_others_alone():
             asyncio.create_task(wire.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE))
             for _ in range(10)
         ]
-        await asyncio.sleep(0.05)
+        [channel] = wire._channels
+        talk = channel._link._talk
+        await _until(lambda: len(talk._calls) == 10 and not talk.has_outgoing)
         for one in asked[::2]:
             one.cancel()
         await asyncio.wait(asked[::2])
@@ -41,8 +56,7 @@ def test_a_cancelled_call_leaves_the_others_alone():
 
         assert all(one.cancelled() for one in asked[::2])
         assert [one.keys for one in found] == [again.keys] * 5
-        [channel] = wire._channels
-        assert channel._link._talk.is_idle
+        assert talk.is_idle
         await wire.close()
 
     with EtcdServer() as server:
@@ -57,7 +71,8 @@ def test_who_is_cancelled_while_connecting_does_not_end_it_for_the_others():
             asyncio.create_task(wire.ask(requests.range_(b"a"), deadline=clock.now() + PATIENCE))
             for _ in range(2)
         ]
-        await asyncio.sleep(0.05)
+        [channel] = wire._channels
+        await _until(lambda: channel._connecting._flight is not None and _wait(asked))
         asked[0].cancel()
         await asyncio.wait(asked[:1])
         server.resume()

@@ -1,4 +1,4 @@
-"""Forking while holding and waiting on etcd."""
+"""Forking while holding, waiting and idle on etcd."""
 
 from __future__ import annotations
 
@@ -14,10 +14,28 @@ class TestForks(SessionForks):
         token = parent.ask("acquire", door.name)
         parent.ask("let_many_wait", door.name, 1)
 
-        for number in range(100):
-            child = parent.fork()
-            assert child.ask("acquire", f"{door.name} {number}", timeout=20)
-            child.kill()
+        _fork_a_hundred_times(parent, door.name)
 
         parent.ask("check", door.name)
         assert door.line() == ([token], 1)
+
+    @pytest.mark.timeout(150)
+    def test_a_hundred_forks_while_it_is_idle(self, flavour, server, puppet, door):
+        """Its session is open and carries nothing: it goes on with it afterwards."""
+        parent = puppet(flavour.name, server.url, ttl=30.0)
+        before = parent.ask("acquire", door.name)
+        parent.ask("release", door.name)
+
+        _fork_a_hundred_times(parent, door.name)
+
+        token = parent.ask("acquire", door.name)
+        assert token > before
+        assert door.line() == ([token], 0)
+
+
+def _fork_a_hundred_times(parent, name: str) -> None:
+    """Let each child have a lock of its own, and die."""
+    for number in range(100):
+        child = parent.fork()
+        assert child.ask("acquire", f"{name} {number}", timeout=20)
+        child.kill()
