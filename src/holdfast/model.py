@@ -10,7 +10,7 @@ import enum
 import json
 from dataclasses import dataclass, replace
 from json.encoder import encode_basestring_ascii as json_string
-from typing import Literal
+from typing import Literal, NamedTuple
 
 ALL = 2**31 - 1
 """The capacity of a read-write lock, and the weight of its writer."""
@@ -123,6 +123,16 @@ class Grant:
     ttl: float
     window: Window | None = None
     counted_from: float | None = None
+
+
+class RevisionGuard(NamedTuple):
+    """What a transaction of one's own has to compare, so that it is done only under a lease.
+
+    The key was created at this revision, and is still there. On etcd the target is `CREATE`.
+    """
+
+    key: bytes
+    create_revision: int
 
 
 @dataclass(frozen=True, slots=True)

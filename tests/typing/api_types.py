@@ -18,6 +18,9 @@ def sync_examples() -> None:
         assert_type(lease.token, int)
         assert_type(locks.is_current(lease.sequencer), bool)
         assert_type(lease.lost.wait(1.0), bool)
+        assert_type(lease.guard(), holdfast.RevisionGuard)
+        assert_type(lease.guard().key, bytes)
+        assert_type(lease.guard().create_revision, int)
     assert_type(lock.try_acquire(), holdfast.Lease | None)
     with lock.acquire(timeout=5) as again:
         assert_type(again.remaining, float)

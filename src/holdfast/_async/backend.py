@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Inspection,
         Proven,
         Renewal,
+        RevisionGuard,
         Schema,
     )
 
@@ -84,6 +85,17 @@ class AsyncBackend(Protocol):
         """
         del grant, deadline
         raise ConfigurationError("this backend cannot hand a lease over to another client")
+
+    def guard(self, grant: Grant) -> RevisionGuard:
+        """Say what a transaction in this store has to compare to be done only under the grant.
+
+        Asks nobody. None of the others can: there a resource has to look at the token.
+        """
+        raise ConfigurationError(
+            "this backend cannot guard a transaction of yours by a lease; etcd can (etcd://). Give "
+            "the token to what you write to, and let it refuse smaller ones",
+            name=grant.claim.name,
+        )
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """End the hold and admit the next; true iff it was still ours."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from holdfast._sync.handle import Handle
+    from holdfast.model import RevisionGuard
 
 
 class Lease:
@@ -126,6 +127,16 @@ class Lease:
         if not hold.is_trusted(hold.client.clock.now()):
             hold.lose("expired")
             raise hold.error()
+
+    def guard(self) -> RevisionGuard:
+        """Return what a transaction of your own compares, to be done only under this lease.
+
+        On etcd: that `key` still has this `create_revision`. Whatever etcd client sends it, the
+        transaction is refused once the lease is over, however late it arrives. No I/O; other
+        backends raise ConfigurationError.
+        """
+        self.check()
+        return self._hold.client.backend.guard(self._hold.grant)
 
     def renew(self) -> None:
         """Reset the lease to a full ttl now; the watchdog does so by itself."""

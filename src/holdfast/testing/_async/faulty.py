@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from holdfast._async.backend import AsyncBackend
-    from holdfast.model import Claim, Finding, Held, Holder, Inspection, Proven, Renewal, Schema
+    from holdfast.model import (
+        Claim,
+        Finding,
+        Held,
+        Holder,
+        Inspection,
+        Proven,
+        Renewal,
+        RevisionGuard,
+        Schema,
+    )
 
 
 class AsyncFaultyBackend:
@@ -153,6 +163,10 @@ class AsyncFaultyBackend:
 
         outcome: Renewal = await self._pass("hand_over", request, deadline)
         return outcome
+
+    def guard(self, grant: Grant) -> RevisionGuard:
+        """See the protocol; asks nobody."""
+        return self.inner.guard(grant)
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol."""

@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from holdfast._sync.backend import Backend
-    from holdfast.model import Claim, Finding, Held, Holder, Inspection, Proven, Renewal, Schema
+    from holdfast.model import (
+        Claim,
+        Finding,
+        Held,
+        Holder,
+        Inspection,
+        Proven,
+        Renewal,
+        RevisionGuard,
+        Schema,
+    )
 
 
 class FaultyBackend:
@@ -151,6 +161,10 @@ class FaultyBackend:
 
         outcome: Renewal = self._pass("hand_over", request, deadline)
         return outcome
+
+    def guard(self, grant: Grant) -> RevisionGuard:
+        """See the protocol; asks nobody."""
+        return self.inner.guard(grant)
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol."""

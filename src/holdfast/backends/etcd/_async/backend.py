@@ -9,11 +9,13 @@ from holdfast.backends.etcd._async.wire import AsyncEtcdWire
 from holdfast.backends.etcd.orphans import Orphans
 from holdfast.backends.sessions._async.backend import AsyncSessionsBackend
 from holdfast.core.naming import checked_namespace
-from holdfast.model import Capabilities, TokenQuality
+from holdfast.errors import LeaseLost
+from holdfast.model import Capabilities, RevisionGuard, TokenQuality
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.model import Grant
     from holdfast.runtime.clock import Clock
 
 
@@ -47,6 +49,14 @@ class AsyncEtcdBackend(AsyncSessionsBackend):
         self._address = addresses.of_url(url, where=location, namespace=namespace, options=options)
         self._orphans = Orphans()
         self._set_up(location=self._address.where, clock=clock)
+
+    def guard(self, grant: Grant) -> RevisionGuard:
+        """See the protocol: the claim goes before anybody else can hold, and with the lease."""
+        claim, carrier = grant.claim, self._carriers.get(grant.claim.id)
+        one = None if carrier is None else carrier.session.carried.get(claim.id)
+        if one is None or one.key is None:
+            raise LeaseLost(name=claim.name, token=grant.token, reason="session_ended")
+        return RevisionGuard(one.key.encode(), one.token)
 
     def _new_wire(self, ttl: float, changed: Callable[[], None]) -> AsyncEtcdWire:
         return AsyncEtcdWire(

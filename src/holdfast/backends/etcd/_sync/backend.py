@@ -11,11 +11,13 @@ from holdfast.backends.etcd._sync.wire import EtcdWire
 from holdfast.backends.etcd.orphans import Orphans
 from holdfast.backends.sessions._sync.backend import SessionsBackend
 from holdfast.core.naming import checked_namespace
-from holdfast.model import Capabilities, TokenQuality
+from holdfast.errors import LeaseLost
+from holdfast.model import Capabilities, RevisionGuard, TokenQuality
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.model import Grant
     from holdfast.runtime.clock import Clock
 
 
@@ -49,6 +51,14 @@ class EtcdBackend(SessionsBackend):
         self._address = addresses.of_url(url, where=location, namespace=namespace, options=options)
         self._orphans = Orphans()
         self._set_up(location=self._address.where, clock=clock)
+
+    def guard(self, grant: Grant) -> RevisionGuard:
+        """See the protocol: the claim goes before anybody else can hold, and with the lease."""
+        claim, carrier = grant.claim, self._carriers.get(grant.claim.id)
+        one = None if carrier is None else carrier.session.carried.get(claim.id)
+        if one is None or one.key is None:
+            raise LeaseLost(name=claim.name, token=grant.token, reason="session_ended")
+        return RevisionGuard(one.key.encode(), one.token)
 
     def _new_wire(self, ttl: float, changed: Callable[[], None]) -> EtcdWire:
         return EtcdWire(self._address, self._orphans, ttl=ttl, clock=self._clock, changed=changed)
