@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ from holdfast.backends.etcd import addresses, answers, requests
 from holdfast.backends.etcd.answers import Header
 from holdfast.backends.etcd.orphans import Orphans
 from holdfast.backends.etcd.requests import Request
+from holdfast.backends.etcd.standing import Standing
 
 Change = Callable[[Any, Request[Any]], tuple[Any, Request[Any]]]
 """Returns which wire is asked instead of this one, and what instead of the request."""
@@ -76,19 +77,33 @@ def _of_the_member(wire: Any) -> Request[Any]:
     return requests.range_(wire._guard.key, serializable=True)
 
 
+class LeftToEtcd(Orphans):
+    """Lets nobody remove a hold without its claim, however long it was seen: etcd has to."""
+
+    def look(self, line: Iterable[Standing], *, now: float) -> list[Standing]:
+        super().look(line, now=now)
+        return []
+
+
+def unseen() -> Orphans:
+    """Let a hold without its claim count for nothing."""
+    return Orphans(grace=lambda _: 0.0)
+
+
 @dataclass(frozen=True)
 class Defences:
-    """What clients go by: when a session is proven, and whether they wait for a hold."""
+    """What clients go by: when a session is proven, and how they wait for a hold."""
 
     proof: Change = by_the_rule
-    waits: bool = True
+    orphans: Callable[[], Orphans] = Orphans
 
     def __str__(self) -> str:
-        return f"{self.proof.__name__}, {'waiting' if self.waits else 'not waiting'} for a hold"
+        return f"{self.proof.__name__}, {self.orphans.__name__}"
 
 
 AS_THEY_ARE = Defences()
-WITHOUT_WAITING = Defences(waits=False)
+BY_ETCD_ALONE = Defences(orphans=LeftToEtcd)
+WITHOUT_WAITING = Defences(orphans=unseen)
 
 
 class Trial(Scene):
@@ -102,8 +117,7 @@ class Trial(Scene):
     def open(self, url: str, **options: Any) -> Any:
         locks = super().open(url, **options)
         backend = getattr(locks, "_inner", locks)._client.backend
-        if not self.defences.waits:
-            backend._orphans = Orphans(grace=lambda _: 0.0)
+        backend._orphans = self.defences.orphans()
         if self.defences.proof is not by_the_rule:
             backend._new_wire = _new_wire_of(backend, self.defences.proof, self._reach)
         return locks
