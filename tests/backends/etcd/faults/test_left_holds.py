@@ -13,7 +13,7 @@ from eventually import eventually
 from holdfast import OutcomeUnknown
 from holdfast.backends.etcd.records import grace_in
 
-TTL = 1.0
+TTL = 2.0
 LONG = 30.0
 
 
@@ -30,25 +30,29 @@ def _kept(server, name: str) -> dict[str, dict[str, Any]]:
     return {base64.b64decode(one["key"]).decode().split("/")[-2]: one for one in found}
 
 
-def _let_a_holder_fail(flavour, server, puppet, name: str) -> None:
-    """Kill a holder, and wait until its session is over: only its hold is left."""
-    holder = puppet(flavour.name, server.url, ttl=TTL)
-    holder.ask("acquire", name)
-    holder.kill()
-    eventually(lambda: _kept(server, name).keys() == {"h"}, what="its claim is gone")
+def _end_session_of(locks: Any, server) -> None:
+    """Let only the holds of a client be left."""
+    server.ask("lease/revoke", ID=session_of(locks).wire._guard.lease)
 
 
 def _look_once(flavour, server, name: str) -> Any:
     """Try as a program does that does not wait, and ends."""
     one = flavour.locks(server.url, ttl=LONG)
     found = one.lock(name).try_acquire()
-    (one.aclose if flavour.name == "async" else one.close)()
+    _close(flavour, one)
     return found
+
+
+def _close(flavour, locks: Any) -> None:
+    (locks.aclose if flavour.name == "async" else locks.close)()
 
 
 def test_a_hold_that_is_left_goes_although_nobody_waits_for_it(flavour, own_server, puppet, name):
     """Programs that try once and end, as cron starts them, would find the name closed for ever."""
-    _let_a_holder_fail(flavour, own_server, puppet, name)
+    holder = puppet(flavour.name, own_server.url, ttl=TTL)
+    holder.ask("acquire", name)
+    holder.kill()
+    eventually(lambda: _kept(own_server, name).keys() == {"h"}, what="its claim is gone")
 
     assert _look_once(flavour, own_server, name) is None
     eventually(lambda: not _kept(own_server, name), what="the server removes it")
@@ -56,61 +60,82 @@ def test_a_hold_that_is_left_goes_although_nobody_waits_for_it(flavour, own_serv
     assert flavour.locks(own_server.url, ttl=LONG).lock(name).try_acquire() is not None
 
 
+@pytest.fixture
+def left_hold(flavour, own_server, name) -> dict[str, Any]:
+    """A hold without its claim, as the server tells of it."""
+    holder = flavour.locks(own_server.url, ttl=LONG)
+    lease = holder.lock(name, lock_delay=LONG).acquire()
+    _end_session_of(holder, own_server)
+    assert lease.lost.wait(LONG)
+    found = _kept(own_server, name)
+    assert found.keys() == {"h"}
+    return found["h"]
+
+
 def test_a_hold_that_is_left_lasts_for_as_long_as_its_holder_may_trust_it(
-    flavour, own_server, puppet, name
+    flavour, own_server, left_hold, name
 ):
     """Its time begins when it was first seen without its claim, and not anew with each look."""
-    _let_a_holder_fail(flavour, own_server, puppet, name)
-
     _look_once(flavour, own_server, name)
     first = _kept(own_server, name)["h"]
     _look_once(flavour, own_server, name)
-    second = _kept(own_server, name).get("h", first)
+    second = _kept(own_server, name)["h"]
 
     left = own_server.ask("lease/timetolive", ID=first["lease"])
-    assert int(left["grantedTTL"]) >= grace_in(base64.b64decode(first["value"])) > TTL
+    assert int(left["grantedTTL"]) >= grace_in(base64.b64decode(first["value"])) > 2 * LONG
+    assert first["value"] == left_hold["value"]
     assert second == first
 
 
-def test_a_hold_that_many_permits_have_left_goes_too(flavour, own_server, puppet, name):
-    """All of them at the first look, however many."""
+def test_a_look_changes_nothing(flavour, own_server, left_hold, name):
+    """To inspect a name, or all of them, is no reason for anybody to come in."""
+    locks = flavour.locks(own_server.url, ttl=LONG)
+
+    assert locks.inspect(name).closing
+    assert name in [one.name for one in locks.survey()]
+
+    assert _kept(own_server, name) == {"h": left_hold}
+
+
+def test_the_holds_that_many_permits_have_left_go_too(flavour, own_server, name):
+    """All of them at the first look, more than fit into one transaction."""
     holder = flavour.locks(own_server.url, ttl=TTL)
     leases = [holder.semaphore(name, capacity=150).acquire() for _ in range(130)]
-    before = own_server.ask("lease/leases")["leases"]
-    other = flavour.locks(own_server.url, ttl=LONG)
-    other.lock("other").acquire().release()
-    [session] = [
-        one["ID"]
-        for one in before
-        if base64.b64encode(f"holdfast/s/{int(one['ID']):016x}".encode()).decode()
-        in own_server.ask("lease/timetolive", ID=one["ID"], keys=True).get("keys", [])
-        and len(own_server.ask("lease/timetolive", ID=one["ID"], keys=True)["keys"]) > len(leases)
-    ]
-    own_server.ask("lease/revoke", ID=session)
+    _end_session_of(holder, own_server)
+    assert leases[0].lost.wait(LONG)
 
+    other = flavour.locks(own_server.url, ttl=LONG)
     assert other.semaphore(name, capacity=150, permits=100).try_acquire() is None
-    (other.aclose if flavour.name == "async" else other.close)()
+    _close(flavour, other)
 
     eventually(lambda: not own_server.keys(_prefix(name)), what="the server removes all")
 
 
-@pytest.mark.parametrize("how", ["min_hold", "lock_delay"])
-def test_a_name_that_stays_closed_opens_although_its_client_has_gone(
-    flavour, own_server, name, how
-):
+def test_a_name_that_stays_closed_opens_although_its_client_has_gone(flavour, own_server, name):
     """Released before its min_hold, or broken with a lock_delay: the server opens it again."""
     holder = flavour.locks(own_server.url, ttl=LONG)
-    lease = holder.lock(name, **{how: 1.5}).acquire()
+    names = [f"{name}-{one}" for one in "ab"]
+    released = holder.lock(names[0], min_hold=3.0).acquire()
+    holder.lock(names[1], lock_delay=3.0).acquire()
 
-    if how == "min_hold":
-        lease.release()
-    else:
-        assert holder.break_(name)
+    released.release()
+    assert holder.break_(names[1])
+    _close(flavour, holder)
+
+    for one in names:
+        eventually(lambda one=one: not _kept(own_server, one), what="the server removes it")
+
+
+def test_a_name_stays_closed_without_its_client(flavour, own_server, name):
+    """For a while; that it opens is shown above."""
+    holder = flavour.locks(own_server.url, ttl=LONG)
+    lease = holder.lock(name, min_hold=LONG).acquire()
+
+    lease.release()
+    _close(flavour, holder)
+
     assert _kept(own_server, name).keys() == {"h"}
-    (holder.aclose if flavour.name == "async" else holder.close)()
-
-    assert flavour.locks(own_server.url, ttl=LONG).lock(name).try_acquire() is None
-    eventually(lambda: not _kept(own_server, name), what="the server removes it")
+    assert _look_once(flavour, own_server, name) is None
 
 
 @pytest.mark.parametrize("times", [1, 2], ids=["once", "twice"])
@@ -158,7 +183,7 @@ def test_only_what_was_seen_is_removed(flavour, session, proxy, server, name):
     operator.close()
 
 
-def test_a_claim_that_holds_nothing_closes_nothing(flavour, session, server, name):
+def test_a_claim_that_holds_nothing_closes_nothing(session, server, name):
     """What stands in line behind another, or whose hold is gone, keeps nobody out when it goes."""
     one = session.arrive(name)
     [hold] = [key for key in server.keys(_prefix(name)) if b"/h/" in key]
@@ -169,7 +194,7 @@ def test_a_claim_that_holds_nothing_closes_nothing(flavour, session, server, nam
     assert not _kept(server, name)
 
 
-def test_a_hold_that_goes_by_itself_admits_nobody(flavour, session, own_server, server, name):
+def test_a_hold_that_goes_by_itself_admits_nobody(flavour, session, server, name):
     """A claim that comes back to a hold that was left holds by one that stays."""
     one = session.arrive(name)
     server.ask("kv/deleterange", key=base64.b64encode(one.key.encode()).decode())
