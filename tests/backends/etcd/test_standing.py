@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.backends.etcd import records
-from holdfast.backends.etcd.answers import KeyValue
+from holdfast.backends.etcd.answers import Header, KeyValue
 from holdfast.backends.etcd.keys import Keys, place_of, twin
 from holdfast.backends.etcd.orphans import Orphans
 from holdfast.backends.etcd.standing import EtcdLine, in_line
@@ -116,6 +116,42 @@ def test_a_hold_that_was_written_anew_begins_its_time_anew():
 
     assert orphans.look([one], now=100.0) == []
     assert one.left == 3.0
+
+
+def test_a_hold_that_was_put_under_a_lease_goes_on_with_its_time():
+    """Whoever saw it first did that: it is the same one, and nobody has to wait for longer."""
+    orphans, keys = Orphans(), KEYS.of("door")
+    [hold] = stored(claim(1), revision=5, hold=6, is_there=False)
+    orphans.look(in_line([hold], keys), now=0.0)
+
+    [one] = in_line([hold._replace(modified=8, lease=7)], keys)
+
+    assert orphans.look([one], now=10.0) == []
+    assert one.left == pytest.approx(0.1)
+    assert orphans.look([one], now=10.2) == [one]
+
+
+def test_a_hold_that_will_go_by_itself_does_not_admit_its_claim():
+    """It would be gone one day while the claim still holds: it has to be put anew."""
+    keys = KEYS.of("door")
+    one, hold = stored(claim(1), revision=5, hold=6)
+
+    lines = [
+        EtcdLine(in_line(found, keys), 1, keys=keys, revision=9, own=in_line(found, keys)[0].name)
+        for found in ([one, hold], [one, hold._replace(lease=7)])
+    ]
+
+    assert [line.is_admitted for line in lines] == [True, True]
+    assert [line.has_hold for line in lines] == [True, False]
+
+
+@pytest.mark.parametrize("changed", ["cluster", "member", "term"])
+def test_an_answer_confirms_only_what_its_own_leader_knew(changed):
+    """By another member, or after an election, a read says nothing of the keep-alive before it."""
+    kept = Header(cluster=1, member=2, revision=3, term=4)
+
+    assert kept._replace(revision=9).confirms(kept)
+    assert not kept._replace(**{changed: 9}).confirms(kept)
 
 
 @pytest.mark.parametrize(
