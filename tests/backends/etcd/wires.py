@@ -10,6 +10,8 @@ from both_flavours import Flavour
 
 from holdfast.backends.etcd import addresses
 from holdfast.backends.etcd._async.members import AsyncMembers
+from holdfast.backends.etcd._async.watcher import AsyncWatcher
+from holdfast.backends.etcd._sync import watcher
 from holdfast.backends.etcd._sync.members import Members
 from holdfast.backends.etcd.answers import Watched, answer
 from holdfast.core.locating import masked
@@ -38,6 +40,11 @@ class OpenWire:
     def watch(self) -> Watcher:
         """Return a stream for watches."""
         return Watcher(self)
+
+    def is_left(self) -> bool:
+        """Whether no connection is kept for another call."""
+        is_sync = self.flavour.name == "sync"
+        return not any(one._idle._idle if is_sync else one._links for one in self.wire._channels)
 
     def close(self) -> None:
         self.flavour.call(self.wire.close)
@@ -75,3 +82,23 @@ class Watcher:
 
     def close(self) -> None:
         self._flavour.call(self.stream.close)
+
+
+class SessionWatches:
+    """The watcher of a session."""
+
+    def __init__(self, wire: OpenWire) -> None:
+        kind = watcher.Watcher if wire.flavour.name == "sync" else AsyncWatcher
+        self._flavour = wire.flavour
+        self.lost = 0
+        self.watcher = wire.flavour.call(kind, wire.wire, clock=wire.flavour.clock, lost=self._lose)
+
+    def _lose(self) -> None:
+        self.lost += 1
+
+    def watch(self, key: bytes, heard: Callable[[Watched | None], None]) -> None:
+        deadline = self._flavour.clock.now() + PATIENCE
+        self._flavour.call(self.watcher.watch, key, heard, since=0, deadline=deadline)
+
+    def close(self) -> None:
+        self._flavour.call(self.watcher.close)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from holdfast.backends.etcd.protobuf import (
     Field,
+    Unreadable,
     Value,
+    fields,
     raw,
     signed,
     text,
@@ -88,7 +90,7 @@ class Transacted(NamedTuple):
     header: Header = Header()
     succeeded: bool = False
     answers: tuple[Any, ...] = ()
-    """One for each operation of that branch: Ranged, Put, Deleted or Transacted."""
+    """One for each operation of that branch: Ranged, Put, Deleted or Transacted; no headers."""
 
 
 class Granted(NamedTuple):
@@ -211,22 +213,55 @@ def _inner(kind: type[A], value: Value) -> A:
     return answer(kind, raw(value))
 
 
-def _operation(value: Value) -> Any:  # noqa: ANN401 - one of four
+def _operation(known: dict[int, Field], value: Value) -> Any:  # noqa: ANN401 - one of four
     """Return what one operation of a transaction has answered."""
-    found: list[Any] = []
-    unpacked(lambda **values: found.extend(values.values()), _OPERATIONS, raw(value))
-    return found[0] if found else None
+    for number, content in fields(raw(value)):
+        field = known.get(number)
+        if field is not None:
+            return field.read(content)
+    return None
 
+
+def _inside(kind: type[A], known: dict[int, Field]) -> Callable[[Value], A]:
+    """Return how an answer is read that stands in a transaction's.
+
+    Its header says nothing that the whole one's does not, and to read all of them took half of
+    the time that an answer takes.
+    """
+    return partial(_read_as, kind, {number: one for number, one in known.items() if number != 1})
+
+
+def _read_as(kind: type[A], known: dict[int, Field], value: Value) -> A:
+    return unpacked(kind, known, raw(value))
+
+
+def _transacted(depth: int) -> dict[int, Field]:
+    """Return the fields of a transaction's answer, in which others may stand, so deep."""
+    operations = {
+        1: Field("ranged", _inside(Ranged, _RANGED)),
+        2: Field("put", lambda _: Put()),
+        3: Field("deleted", _inside(Deleted, _DELETED)),
+        4: Field("transacted", _inside(Transacted, _transacted(depth - 1)) if depth else _too_deep),
+    }
+    return {
+        1: _HEADER,
+        2: Field("succeeded", truth),
+        3: Field("answers", partial(_operation, operations), is_repeated=True),
+    }
+
+
+def _too_deep(_: Value) -> Transacted:
+    raise Unreadable("a transaction in another, deeper than any of ours")
+
+
+NESTED = 4
+"""So deep a transaction may stand in others; ours are two deep."""
 
 _HEADER = Field("header", _one(Header))
 _KEYS = partial(Field, "keys", _one(KeyValue), is_repeated=True)
 
-_OPERATIONS = {
-    1: Field("ranged", _one(Ranged)),
-    2: Field("put", lambda _: Put()),
-    3: Field("deleted", _one(Deleted)),
-    4: Field("transacted", _one(Transacted)),
-}
+_RANGED = {1: _HEADER, 2: _KEYS(), 3: Field("more", truth), 4: Field("total", signed)}
+_DELETED = {1: _HEADER, 2: Field("deleted", signed), 3: _KEYS()}
 
 _FIELDS: dict[type, dict[int, Field]] = {
     Header: {
@@ -243,14 +278,10 @@ _FIELDS: dict[type, dict[int, Field]] = {
         5: Field("value", raw),
         6: Field("lease", signed),
     },
-    Ranged: {1: _HEADER, 2: _KEYS(), 3: Field("more", truth), 4: Field("total", signed)},
+    Ranged: _RANGED,
     Put: {1: _HEADER},
-    Deleted: {1: _HEADER, 2: Field("deleted", signed), 3: _KEYS()},
-    Transacted: {
-        1: _HEADER,
-        2: Field("succeeded", truth),
-        3: Field("answers", _operation, is_repeated=True),
-    },
+    Deleted: _DELETED,
+    Transacted: _transacted(NESTED),
     Granted: {1: _HEADER, 2: Field("lease", signed), 3: Field("ttl", signed)},
     Revoked: {1: _HEADER},
     Kept: {1: _HEADER, 2: Field("lease", signed), 3: Field("ttl", signed)},

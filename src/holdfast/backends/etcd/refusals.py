@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from holdfast.backends.etcd.http2.calls import Broken, Refusal
 
 
+WORDS = 300
+"""So much of what a server says is told to people."""
+
+
 class OutOfSpace(BackendUnavailable):
     """The server takes nothing new; it still deletes, and renews leases."""
 
@@ -60,6 +64,7 @@ _OUTAGE = {
     "corrupt cluster": "{where} has found that its members disagree (CORRUPT), and takes no new "
     "claims; its log says which",
 }
+_NOT_IN_SERVICE = ("no leader", "rpc not supported for learner")
 _LEASE_GONE = "requested lease not found"
 _STALE = ("invalid auth token", "revision of auth store is old")
 _UNKNOWN = {"CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "ABORTED"}
@@ -70,14 +75,33 @@ def is_lease_gone(refusal: Refusal) -> bool:
     return _LEASE_GONE in refusal.text
 
 
+def is_forbidden(refusal: Refusal) -> bool:
+    """Whether this user may not use these keys in this way."""
+    return "permission denied" in refusal.text
+
+
+def is_out_of_service(refusal: Refusal) -> bool:
+    """Whether this member can do nothing for anybody just now, while another one may."""
+    return any(one in refusal.text for one in _NOT_IN_SERVICE)
+
+
 def is_stale_token(text: str) -> bool:
     """Whether a token has to be asked for again: it ran out, or its member has begun anew."""
     return any(one in text for one in _STALE)
 
 
+def is_stale_watch(reason: str) -> bool:
+    """Whether a stream of watches may have been opened by a token that has run out.
+
+    A stream keeps the token that it was opened with, and etcd 3.4 says of one that ran out only
+    that it permits nothing.
+    """
+    return is_stale_token(reason) or "permission denied" in reason
+
+
 def refused(refusal: Refusal, *, where: str, root: bytes = b"") -> LockError:
     """Return the error behind an answer that says no."""
-    code, text = refusal
+    code, text = refusal.code, _shown(refusal.text)
     said = {"where": where, "text": text, "root": root.decode() or "the prefix in the URL"}
     for needle, sentence in _CONFIGURATION.items():
         if needle in text:
@@ -96,6 +120,11 @@ def refused(refusal: Refusal, *, where: str, root: bytes = b"") -> LockError:
         # Also where it had been proposed, and only the answer took too long.
         return OutcomeUnknown(f"{where} did not answer in time: {text}")
     return BackendMisbehaved(f"{where}: {code} {text}")
+
+
+def _shown(text: str) -> str:
+    """Return a server's words as they may stand in a sentence, and on somebody's terminal."""
+    return "".join(one if one.isprintable() else " " for one in text[:WORDS])
 
 
 def unanswered(broken: Broken, *, where: str) -> LockError:

@@ -118,14 +118,10 @@ def transaction(
     otherwise: Iterable[Request[Any]] = (),
 ) -> Request[answers.Transacted]:
     """Ask to do this if all conditions are true, and that if not; in one step."""
-    body = b"".join(
-        [
-            *(message_field(1, one) for one in conditions),
-            *(message_field(2, message_field(one.operation, one.body)) for one in then),
-            *(message_field(3, message_field(one.operation, one.body)) for one in otherwise),
-        ]
-    )
-    return Request(b"/etcdserverpb.KV/Txn", answers.Transacted, body, 4)
+    parts = [message_field(1, one) for one in conditions]
+    parts += [message_field(2, message_field(one.operation, one.body)) for one in then]
+    parts += [message_field(3, message_field(one.operation, one.body)) for one in otherwise]
+    return Request(b"/etcdserverpb.KV/Txn", answers.Transacted, b"".join(parts), 4)
 
 
 # -- leases ----------------------------------------------------------------------------

@@ -47,6 +47,8 @@ class AsyncMembers:
             for one in address.endpoints
         ]
         self._at = 0
+        self._streams: dict[Watching, Channel] = {}
+        self._is_closed = False
         self._token = b""
         self._logging_in = AsyncSingleFlight[None](clock)
 
@@ -68,6 +70,7 @@ class AsyncMembers:
 
     async def ask_member(self, number: int, request: Request[A], *, deadline: float) -> A | Refusal:
         """Return the answer of one certain member, in the order of the address."""
+        self._check_open()
         data = await self._channels[number].ask(
             request.path,
             request.body,
@@ -92,9 +95,10 @@ class AsyncMembers:
     ) -> bytes | Refusal:
         """Ask a member, and where nothing could be done there another, each once."""
         for left in range(len(self._channels), 0, -1):
+            self._check_open()
             channel = self._channels[self._at]
             try:
-                return await channel.ask(
+                data = await channel.ask(
                     request.path,
                     request.body,
                     token=token,
@@ -104,7 +108,18 @@ class AsyncMembers:
             except BackendUnavailable:
                 if left == 1 or self._clock.now() >= deadline:
                     raise
+                continue
+            if not (isinstance(data, Refusal) and refusals.is_out_of_service(data)):
+                return data
+            self._move_on(channel)
+            if left == 1:
+                return data
         raise AssertionError("unreachable")
+
+    def _check_open(self) -> None:
+        # Whoever comes late would connect again, and nobody would ever close that.
+        if self._is_closed:
+            raise BackendUnavailable(f"{self.where}: the way to it was closed")
 
     def _share(self, deadline: float, members: int) -> float:
         """Return until when one of so many may be connected to, so that there is time for all."""
@@ -122,9 +137,15 @@ class AsyncMembers:
         self._move_on(self._channels[self._at])
 
     def _move_on(self, channel: Channel) -> None:
+        left: list[Watching] = []
         with self._state:
             if self._channels[self._at] is channel:
                 self._at = (self._at + 1) % len(self._channels)
+            if self._channels[self._at] is not channel:
+                left = [stream for stream, at in self._streams.items() if at is channel]
+        # Whoever does not answer tells nothing either, and may never say so.
+        for stream in left:
+            stream.leave()
 
     # -- who we are --------------------------------------------------------------------
 
@@ -161,27 +182,43 @@ class AsyncMembers:
         """
         token = await self._logged_in(deadline)
         for left in range(len(self._channels), 0, -1):
+            self._check_open()
             channel = self._channels[self._at]
             try:
-                return await channel.watch(
+                stream = await channel.watch(
                     requests.WATCH, hear, token=token, connect_by=self._share(deadline, left)
                 )
             except BackendUnavailable:
                 if left == 1 or self._clock.now() >= deadline:
                     raise
+                continue
+            with self._state:
+                self._streams[stream] = channel
+            if self._is_closed or self._channels[self._at] is not channel:
+                stream.leave()  # it was left in the meantime, and nobody has told the stream
+            return stream
         raise AssertionError("unreachable")
+
+    def unwatched(self, stream: Watching) -> None:
+        """Know that a stream is over, and of its member what its end says."""
+        with self._state:
+            channel = self._streams.pop(stream, None)
+        end = stream.end
+        if channel is not None and isinstance(end, Refusal) and refusals.is_out_of_service(end):
+            self._move_on(channel)
 
     # -- closing -----------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, and let nobody make another."""
+        self._is_closed = True
         await self._logging_in.end()
         for one in self._channels:
             await one.close()
 
     def after_fork_in_child(self) -> None:
         """Let go of the parent's connections without a word."""
-        self._state = runtime.StateLock()
+        self._state, self._streams = runtime.StateLock(), {}
         self._logging_in.after_fork_in_child()
         for one in self._channels:
             one.after_fork_in_child()

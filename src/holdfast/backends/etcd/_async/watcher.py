@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from holdfast._async.single_flight import LAST_WORD, AsyncSingleFlight
 from holdfast.backends.etcd import refusals, requests
 from holdfast.backends.etcd.answers import Watched, answer
+from holdfast.backends.etcd.http2.frames import NotHttp2
+from holdfast.backends.etcd.protobuf import Unreadable
 from holdfast.errors import BackendUnavailable
 from holdfast.runtime import aio as runtime
 from holdfast.runtime import forking
@@ -88,9 +90,20 @@ class AsyncWatcher:
         return stream
 
     async def _open(self, deadline: float) -> None:
+        if self._task is not None:
+            await self._task.join()  # it is closing the stream before this one
         stream = await self._members.watch(self._hear, deadline=deadline)
         self._stream = stream
-        self._task = runtime.spawn(partial(self._listen, stream), name="holdfast-watch")
+        try:
+            self._task = runtime.spawn(partial(self._listen, stream), name="holdfast-watch")
+        except BaseException as error:
+            # Nobody will read it, so who waits to hear of something would wait for ever.
+            await self._end(stream)
+            if isinstance(error, RuntimeError):
+                raise BackendUnavailable(
+                    f"{self._members.where}: no thread could be started to listen to it ({error})"
+                ) from error
+            raise
 
     async def _listen(self, stream: Watching) -> None:
         try:
@@ -98,7 +111,13 @@ class AsyncWatcher:
                 pass
         finally:
             # Also where somebody has ended all tasks: whoever watches has to read again.
+            await self._end(stream)
+
+    async def _end(self, stream: Watching) -> None:
+        self._members.unwatched(stream)
+        try:
             self._give_up(stream)
+        finally:
             await stream.close()
 
     def _give_up(self, stream: Watching) -> None:
@@ -114,15 +133,18 @@ class AsyncWatcher:
     # -- whoever reads the stream ------------------------------------------------------
 
     def _hear(self, message: bytes) -> None:
-        told = answer(Watched, message)
+        try:
+            told = answer(Watched, message)
+        except Unreadable as error:
+            raise NotHttp2(f"an event that cannot be read: {error}") from error
         stream = self._stream
         if told.is_canceled and told.reason and stream is not None:
             # Such as a token that is not known any more: it belongs to the stream.
             _log.debug("a watch was refused: %s", told.reason)
-            if refusals.is_stale_token(told.reason):
+            if refusals.is_stale_watch(told.reason):
                 self._members.distrust()
-            stream.kick()
             self._give_up(stream)
+            stream.leave()
         elif told.is_canceled:
             self._tell(told.watch)
         elif told.changes:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 from holdfast._sync.single_flight import LAST_WORD, SingleFlight
 from holdfast.backends.etcd import refusals, requests
 from holdfast.backends.etcd.answers import Watched, answer
+from holdfast.backends.etcd.http2.frames import NotHttp2
+from holdfast.backends.etcd.protobuf import Unreadable
 from holdfast.errors import BackendUnavailable
 from holdfast.runtime import forking
 from holdfast.runtime import threads as runtime
@@ -90,9 +92,20 @@ class Watcher:
         return stream
 
     def _open(self, deadline: float) -> None:
+        if self._task is not None:
+            self._task.join()  # it is closing the stream before this one
         stream = self._members.watch(self._hear, deadline=deadline)
         self._stream = stream
-        self._task = runtime.spawn(partial(self._listen, stream), name="holdfast-watch")
+        try:
+            self._task = runtime.spawn(partial(self._listen, stream), name="holdfast-watch")
+        except BaseException as error:
+            # Nobody will read it, so who waits to hear of something would wait for ever.
+            self._end(stream)
+            if isinstance(error, RuntimeError):
+                raise BackendUnavailable(
+                    f"{self._members.where}: no thread could be started to listen to it ({error})"
+                ) from error
+            raise
 
     def _listen(self, stream: Watching) -> None:
         try:
@@ -100,7 +113,13 @@ class Watcher:
                 pass
         finally:
             # Also where somebody has ended all tasks: whoever watches has to read again.
+            self._end(stream)
+
+    def _end(self, stream: Watching) -> None:
+        self._members.unwatched(stream)
+        try:
             self._give_up(stream)
+        finally:
             stream.close()
 
     def _give_up(self, stream: Watching) -> None:
@@ -116,15 +135,18 @@ class Watcher:
     # -- whoever reads the stream ------------------------------------------------------
 
     def _hear(self, message: bytes) -> None:
-        told = answer(Watched, message)
+        try:
+            told = answer(Watched, message)
+        except Unreadable as error:
+            raise NotHttp2(f"an event that cannot be read: {error}") from error
         stream = self._stream
         if told.is_canceled and told.reason and stream is not None:
             # Such as a token that is not known any more: it belongs to the stream.
             _log.debug("a watch was refused: %s", told.reason)
-            if refusals.is_stale_token(told.reason):
+            if refusals.is_stale_watch(told.reason):
                 self._members.distrust()
-            stream.kick()
             self._give_up(stream)
+            stream.leave()
         elif told.is_canceled:
             self._tell(told.watch)
         elif told.changes:

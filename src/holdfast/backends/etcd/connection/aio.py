@@ -35,6 +35,11 @@ SILENCE = 0.2
 again sooner (Linux's least retransmission timeout). Then only the call that is late fails."""
 
 
+UNREAD = 2**24
+"""A member that has not read so much of what it was told reads nothing. It is more than all that
+may be asked at once; whoever only asks for signs of life could let us fill the memory."""
+
+
 class Question(Asked):
     """A call whose outcome a task waits for."""
 
@@ -61,6 +66,8 @@ class Link(asyncio.Protocol):
         self.greeted: asyncio.Future[None] = self._loop.create_future()
         self._talk = Conversation()
         self._lost = lost
+        self.heard = 0
+        """How often something came; whoever only listens looks whether it has changed."""
         self._is_lost = False
         self._is_flushing = False
         self._questions: set[Question] = set()
@@ -102,6 +109,12 @@ class Link(asyncio.Protocol):
         """Hear no more of a call."""
         self._talk.give_up(call)
         self._flush_soon()
+        self._end_if_left()
+
+    def ping(self) -> None:
+        """Ask for a sign of life."""
+        self._talk.ping()
+        self._flush_soon()
 
     def _flush_soon(self) -> None:
         if not (self._is_flushing or self._is_lost):
@@ -115,6 +128,8 @@ class Link(asyncio.Protocol):
             if self._unheard_since is None:
                 self._unheard_since = self._loop.time()
             self._transport.write(said)
+            if self._transport.get_write_buffer_size() > UNREAD:
+                self.lose(ConnectionError("the member does not read what it is told"))
 
     # -- hearing -----------------------------------------------------------------------
 
@@ -127,6 +142,7 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Give the answers to those who wait for them."""
         self._unheard_since = None
+        self.heard += 1
         try:
             self._talk.feed(data)
         except NotHttp2 as error:
@@ -139,8 +155,11 @@ class Link(asyncio.Protocol):
             self._flush_soon()
         if self._talk.is_leaving:
             self._lost(self)
-            if self._talk.is_idle:
-                self.lose(ConnectionError("the member closes the connection"))
+            self._end_if_left()
+
+    def _end_if_left(self) -> None:
+        if self._talk.is_leaving and self._talk.is_idle:
+            self.lose(ConnectionError("the member closes the connection"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell all who wait."""
@@ -185,6 +204,7 @@ class Channel:
         lost: Callable[[Channel], None],
     ) -> None:
         self.endpoint = endpoint
+        self._authority = str(endpoint).encode()
         self._where = where
         self._tls = tls
         self._clock = clock
@@ -211,9 +231,14 @@ class Channel:
             raise refusals.unanswered(outcome, where=self._where)
         return outcome
 
-    def _head(self, path: bytes, token: bytes) -> bytes:
-        is_secure = self._tls is not None
-        return head(path, authority=str(self.endpoint).encode(), is_secure=is_secure, token=token)
+    def _head(self, path: bytes, token: bytes, *, needs_leader: bool = False) -> bytes:
+        return head(
+            path,
+            authority=self._authority,
+            is_secure=self._tls is not None,
+            token=token,
+            needs_leader=needs_leader,
+        )
 
     async def _connected(self, deadline: float) -> Link:
         if deadline <= self._clock.now():
@@ -278,7 +303,12 @@ class Channel:
         link = self._link
         if link is None or not link.is_open:
             link = await self._connected(connect_by)
-        return Watching(link, self._head(path, token), hear, clock=self._clock)
+        return Watching(link, self._watch_head(path, token), hear, clock=self._clock)
+
+    def _watch_head(self, path: bytes, token: bytes) -> bytes:
+        # A member that has lost its leader hears of nothing: it is to say so, and not to go on
+        # in silence.
+        return self._head(path, token, needs_leader=True)
 
     # -- closing -----------------------------------------------------------------------
 

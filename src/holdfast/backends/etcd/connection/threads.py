@@ -101,6 +101,7 @@ class Channel:
         lost: Callable[[Channel], None],
     ) -> None:
         self.endpoint = endpoint
+        self._authority = str(endpoint).encode()
         self._where = where
         self._tls = tls
         self._clock = clock
@@ -135,9 +136,14 @@ class Channel:
         assert call.outcome is not None  # noqa: S101 - it is over
         raise refusals.unanswered(call.outcome, where=self._where)
 
-    def _head(self, path: bytes, token: bytes) -> bytes:
-        is_secure = self._tls is not None
-        return head(path, authority=str(self.endpoint).encode(), is_secure=is_secure, token=token)
+    def _head(self, path: bytes, token: bytes, *, needs_leader: bool = False) -> bytes:
+        return head(
+            path,
+            authority=self._authority,
+            is_secure=self._tls is not None,
+            token=token,
+            needs_leader=needs_leader,
+        )
 
     def _connect(self, deadline: float) -> Link:
         generation = self._idle.generation
@@ -176,7 +182,7 @@ class Channel:
         """Return a stream that was begun, on a connection of its own."""
         link = self._connect(connect_by)
         try:
-            return Watching(link, self._head(path, token), hear, clock=self._clock)
+            return Watching(link, self._watch_head(path, token), hear, clock=self._clock)
         except OSError as error:
             # Of the connection, or no descriptors are left for what a stream needs besides.
             link.close()
@@ -184,6 +190,11 @@ class Channel:
         except BaseException:
             link.close()
             raise
+
+    def _watch_head(self, path: bytes, token: bytes) -> bytes:
+        # A member that has lost its leader hears of nothing: it is to say so, and not to go on
+        # in silence.
+        return self._head(path, token, needs_leader=True)
 
     # -- closing -----------------------------------------------------------------------
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 PREFIX = 5
 """Before each message stand a flag and the length."""
 
+MOST = 2**26
+"""No message is longer: a line of 100,000 claims has a quarter of it."""
+
 CODES = (
     *("OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND"),
     *("ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION"),
@@ -44,8 +47,15 @@ def prefixed(message: bytes) -> bytes:
 
 
 @lru_cache(64)
-def head(path: bytes, *, authority: bytes, is_secure: bool, token: bytes = b"") -> bytes:
-    """Return the headers of a call."""
+def head(
+    path: bytes,
+    *,
+    authority: bytes,
+    is_secure: bool,
+    token: bytes = b"",
+    needs_leader: bool = False,
+) -> bytes:
+    """Return the headers of a call; one that needs a leader is ended where there is none."""
     return b"".join(
         [
             hpack.METHOD_POST,
@@ -55,6 +65,7 @@ def head(path: bytes, *, authority: bytes, is_secure: bool, token: bytes = b"") 
             hpack.literal(b"content-type", b"application/grpc"),
             hpack.literal(b"te", b"trailers"),
             hpack.literal(b"token", token) if token else b"",
+            hpack.literal(b"hasleader", b"true") if needs_leader else b"",
         ]
     )
 
@@ -92,6 +103,8 @@ class Call:
             if part[0]:
                 raise NotHttp2("a compressed message, which nobody asked for")
             end = PREFIX + int.from_bytes(part[1:PREFIX], "big")
+            if end > MOST:
+                raise NotHttp2(f"a message of {end} bytes, more than anybody would send")
             if len(part) < end:
                 break
             message = bytes(part[PREFIX:end])
@@ -164,7 +177,7 @@ def end_of(headers: dict[bytes, bytes]) -> Refusal | None:
     status = headers.get(b"grpc-status")
     if status == b"0":
         return None
-    if status is None or not status.isdigit():
+    if status is None or not status.isdigit() or len(status) > len("16"):
         check_beginning(headers)
         raise NotHttp2("a call ended without a status")
     number = int(status)

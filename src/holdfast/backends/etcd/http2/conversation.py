@@ -163,6 +163,8 @@ class Conversation:
             self._block, self._block_of = frames.unpadded(flags, content), (stream, flags)
             self._take_headers(flags)
         elif kind == frames.CONTINUATION:
+            if not content and not flags & frames.END_HEADERS:
+                raise NotHttp2("headers without an end")  # a part that brings them no nearer
             self._block += content
             self._take_headers(flags)
         elif kind == frames.WINDOW_UPDATE:
@@ -202,9 +204,9 @@ class Conversation:
     def _take_headers(self, flags: int) -> None:
         if self._block_of is None:
             raise NotHttp2("a part of headers that were never begun")
+        if len(self._block) > frames.MOST_HEADERS:
+            raise NotHttp2("headers without an end")
         if not flags & frames.END_HEADERS:
-            if len(self._block) > frames.OURS:
-                raise NotHttp2("headers without an end")
             return
         (stream, first_flags), block = self._block_of, self._block
         self._block_of = None
@@ -254,11 +256,16 @@ class Conversation:
         self._send_stuck()
 
     def _take_leave(self, last: int) -> None:
-        """Know that the server closes it; what it has not begun it never will."""
+        """Know that the server closes it; what it has not begun it never will.
+
+        A call that was begun and left open has no end of its own for which the server could wait:
+        whoever made it has to go elsewhere.
+        """
         self.is_leaving = True
-        undone = [call for number, call in self._calls.items() if number > last]
+        over = [call for call in self._calls.values() if call.number > last or not call.ends]
         queued, self._queue = self._queue, deque()
-        for call in undone:
+        for call in over:
             del self._calls[call.number]
-        for call in (*undone, *queued):
-            self._end(call, Broken("the server closes the connection", is_undone=True))
+        for call in (*over, *queued):
+            is_undone = call.number > last or not call.number
+            self._end(call, Broken("the server closes the connection", is_undone=is_undone))

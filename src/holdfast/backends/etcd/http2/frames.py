@@ -29,6 +29,9 @@ WINDOW = 65535
 LARGEST = 16384
 """A larger content is accepted by nobody who has not said so."""
 
+MOST_HEADERS = 2**16
+"""Longer headers than this are read by nobody: it is many times what any answer has."""
+
 LAST_STREAM = 2**31 - 1
 """There are no more; who has used them up needs a new connection."""
 

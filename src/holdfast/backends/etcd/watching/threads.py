@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.backends.etcd.http2.calls import Streamed
 from holdfast.backends.etcd.http2.frames import NotHttp2
+from holdfast.backends.etcd.watching.pulse import Due, Pulse
 from holdfast.runtime.reading import ReadByTurns
 
 if TYPE_CHECKING:
@@ -17,12 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Watching"]
 
-PING_EVERY = 10.0
-"""Where nothing was heard for so long, the member is asked whether it is there. By default it
-takes who asks more often than every 5 s for a nuisance, and hangs up."""
-
-PATIENCE = 5.0
-"""So long it may take to answer that."""
+SAID_WITHIN = 5.0
+"""So long it may take to say something, which is short."""
 
 
 class Watching(ReadByTurns["Link"]):
@@ -34,12 +31,11 @@ class Watching(ReadByTurns["Link"]):
         self, link: Link, head: bytes, hear: Callable[[bytes], None], *, clock: Clock
     ) -> None:
         super().__init__(link, clock=clock)
-        self._stream = Streamed(head, hear, self._break)
-        self._heard_at = clock.now()
-        self._asked_at = 0.0
+        self._stream = Streamed(head, hear, self.leave)
+        self._pulse = Pulse(clock.now())
         link.talk.begin(self._stream)
         try:
-            link.flush(deadline=clock.now() + PATIENCE)
+            link.flush(deadline=clock.now() + SAID_WITHIN)
         except BaseException:
             self._kicks.close()
             self._nudges.close()
@@ -49,6 +45,11 @@ class Watching(ReadByTurns["Link"]):
     def end(self) -> Refusal | Broken | None:
         """Why the member has ended it, if it has."""
         return self._stream.end
+
+    @property
+    def awaits_a_sign(self) -> bool:
+        """Whether the member was asked if it is there, and has not answered."""
+        return self._pulse.awaits_a_sign
 
     def say(self, message: bytes) -> bool:
         """Ask for a watch, or for the end of one; false if the stream is broken."""
@@ -63,26 +64,25 @@ class Watching(ReadByTurns["Link"]):
             with self._using:  # somebody may be reading, and TLS bears one at a time
                 if not self._is_broken:
                     prepare()
-                    self._link.flush(deadline=self._clock.now() + PATIENCE)
+                    self._link.flush(deadline=self._clock.now() + SAID_WITHIN)
         except OSError:
-            self._break()
+            self.leave()
         except BaseException:
-            self._break()  # an interrupt: a part of it may have gone out
+            self.leave()  # an interrupt: a part of it may have gone out
             raise
         return not self._is_broken
 
-    def _break(self) -> None:
+    def leave(self) -> None:
+        """Let it be over, from any thread and from within what hears; whoever listens closes it."""
         self._is_broken = True
         self.kick()
 
     def listen(self, *, until: float) -> bool:
         """Tell of what is heard until then, or until kicked; false once the stream is broken."""
-        now = self._clock.now()
-        if self._asked_at > self._heard_at:
-            if now - self._asked_at > PATIENCE:
-                return False
-        elif now - self._heard_at >= PING_EVERY:
-            self._asked_at = now
+        due = self._pulse.due(self._clock.now())
+        if due is Due.LEAVE:
+            self.leave()
+        elif due is Due.ASK:
             self._say(self._link.talk.ping)
         return super().listen(until=until)
 
@@ -93,4 +93,4 @@ class Watching(ReadByTurns["Link"]):
         deadline = self._clock.now() + 1.0
         self._link.read(deadline=deadline)
         self._link.flush(deadline=deadline)
-        self._heard_at = self._clock.now()
+        self._pulse.heard(self._clock.now())

@@ -1,0 +1,203 @@
+"""Whoever answers in the place of etcd: what is taken from it has bounds, and is told clearly."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from backends.etcd.impostors import BEGINNING, GREETING, at_each_call, end, message, refusal
+from backends.etcd.wires import SessionWatches
+from eventually import eventually
+
+from holdfast import BackendMisbehaved, BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.backends.etcd import refusals, requests
+from holdfast.backends.etcd.answers import NESTED, Ranged, Transacted, answer
+from holdfast.backends.etcd.connection import aio
+from holdfast.backends.etcd.http2 import calls, frames, hpack
+from holdfast.backends.etcd.http2.calls import Asked, Refusal, prefixed
+from holdfast.backends.etcd.http2.conversation import Conversation
+from holdfast.backends.etcd.http2.frames import NotHttp2, frame
+from holdfast.backends.etcd.protobuf import Unreadable, message_field, number_field
+
+END = frames.END_HEADERS | frames.END_STREAM
+
+
+class Question(Asked):
+    """A call whose outcome is kept."""
+
+    outcome: object = None
+
+    def ended(self, end):
+        self.outcome = self.result(end)
+
+
+@pytest.fixture
+def asked() -> Conversation:
+    """A conversation in which one call waits for its answer."""
+    talk = Conversation()
+    talk.feed(GREETING)
+    talk.begin(Question(b"", b"question"))
+    return talk
+
+
+# -- frames --------------------------------------------------------------------------------
+
+
+def test_a_frame_that_is_larger_than_agreed(asked):
+    with pytest.raises(NotHttp2):
+        asked.feed(b"\xff\xff\xff" + bytes(6))
+
+
+def test_headers_without_an_end(asked):
+    """They are refused before they are large."""
+    part = bytes(frames.LARGEST)
+    asked.feed(frame(frames.HEADERS, 0, 1, part))
+    asked.feed(frame(frames.CONTINUATION, 0, 1, part) * 3)
+
+    with pytest.raises(NotHttp2, match="without an end"):
+        asked.feed(frame(frames.CONTINUATION, 0, 1, b"x"))
+
+
+def test_headers_that_never_come_nearer_to_their_end(asked):
+    asked.feed(frame(frames.HEADERS, 0, 1, b""))
+
+    with pytest.raises(NotHttp2, match="without an end"):
+        asked.feed(frame(frames.CONTINUATION, 0, 1, b""))
+
+
+def test_headers_as_large_as_they_may_be_are_read_at_once(asked):
+    """Huffman's code is read bit by bit: the worst of it must not take long."""
+    text = b"\xff" * 16000  # no character at all
+    head = hpack.literal(b"grpc-status", b"0") + b"\0\x01x" + b"\xff\xe1\x7c" + text
+    begun = time.process_time()
+
+    with pytest.raises(NotHttp2):
+        asked.feed(frame(frames.HEADERS, END, 1, head))
+
+    assert time.process_time() - begun < 5
+
+
+def test_a_message_that_is_larger_than_any(asked):
+    """By its first five bytes: it is not gathered."""
+    asked.feed(frame(frames.HEADERS, frames.END_HEADERS, 1, BEGINNING))
+
+    with pytest.raises(NotHttp2, match="more than anybody"):
+        asked.feed(frame(frames.DATA, 0, 1, b"\0" + calls.MOST.to_bytes(4, "big")))
+
+
+@pytest.mark.parametrize("status", [b"9" * 5000, b"-1", b"", b"1.5", b"\xb2"])
+def test_a_status_that_is_none(asked, status):
+    with pytest.raises(NotHttp2):
+        asked.feed(refusal(1, "no", status=status))
+
+
+def test_words_that_are_not_for_people():
+    """They stand in a sentence, on somebody's terminal."""
+    words = "\x1b[2J\nroot:" + "x" * 5000
+
+    error = refusals.refused(Refusal("INTERNAL", words), where="etcd://h")
+
+    assert str(error).startswith("etcd://h: INTERNAL  [2J root:xx")
+    assert len(str(error)) < 2 * refusals.WORDS
+
+
+# -- messages ------------------------------------------------------------------------------
+
+
+def test_the_time_that_a_message_takes_grows_with_its_length():
+    """A list that was copied for each of its keys took minutes for as many as these."""
+    one = message_field(2, message_field(1, b"key"))
+    begun = time.process_time()
+
+    found = answer(Ranged, one * 300_000)
+
+    assert len(found.keys) == 300_000
+    assert time.process_time() - begun < 20
+
+
+@pytest.mark.parametrize("depth", [NESTED + 1, 3000])
+def test_transactions_in_transactions_without_an_end(depth):
+    data = number_field(2, 1)
+    for _ in range(depth):
+        data = message_field(3, message_field(4, data))
+
+    with pytest.raises(Unreadable, match="deeper"):
+        answer(Transacted, data)
+
+
+def test_transactions_as_deep_as_ours_are_read():
+    data = number_field(2, 1)
+    for _ in range(NESTED):
+        data = message_field(3, message_field(4, data))
+
+    found = answer(Transacted, data)
+
+    for _ in range(NESTED):
+        [found] = found.answers
+    assert found.succeeded
+
+
+# -- the whole way -------------------------------------------------------------------------
+
+
+def test_an_answer_that_cannot_be_read(wire_to, talker, key):
+    """It is told as such: the request may have been done."""
+    said = at_each_call(lambda stream: message(stream, prefixed(b"\xff" * 40)) + end(stream))
+    wire = wire_to(talker(greeting=GREETING, answer=said).url)
+
+    with pytest.raises(BackendMisbehaved, match="cannot be read"):
+        wire.ask(requests.range_(key))
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\xff" * 100,
+        frame(frames.PUSH_PROMISE, 0, 1, bytes(8)),
+        frame(frames.HEADERS, END, 1, b"\xff\xff\xff\xff\xff\xff\xff"),
+        frame(frames.DATA, frames.END_STREAM, 1, b""),
+        frame(frames.CONTINUATION, 0, 1, b"x"),
+        frame(frames.SETTINGS, 0, 0, b"odd"),
+        frame(frames.GOAWAY, 0, 0, b""),
+    ],
+)
+def test_garbage_instead_of_an_answer(wire_to, talker, key, garbage):
+    """Nobody knows what became of the request; and nobody waits for the deadline."""
+    wire = wire_to(talker(greeting=GREETING, answer=at_each_call(lambda _: garbage)).url)
+
+    with pytest.raises((OutcomeUnknown, BackendUnavailable), match="did not answer"):
+        wire.ask(requests.put(key, b""))
+
+
+def test_an_event_that_cannot_be_read_ends_the_stream(wire_to, talker, key):
+    """Whoever watches is told that nobody knows, and reads again."""
+    said = at_each_call(lambda stream: message(stream, prefixed(b"\xff" * 40)))
+    watches = SessionWatches(wire_to(talker(greeting=GREETING, answer=said).url))
+    told: list[object] = []
+
+    watches.watch(key, told.append)
+
+    eventually(lambda: told == [None], what="it is told")
+    watches.close()
+
+
+def test_whoever_asks_for_signs_of_life_and_reads_none_of_them(wire_to, talker, key, monkeypatch):
+    """What is to be said to it has a bound, and so has the time of a call."""
+    monkeypatch.setattr(aio, "UNREAD", 100_000)
+    pings = frame(frames.PING, 0, 0, bytes(8)) * 1_000_000  # more than the kernel keeps
+    is_over = threading.Event()
+
+    def reads_no_more(_: bytes) -> bytes:
+        is_over.wait(60)
+        return b""
+
+    wire = wire_to(talker(greeting=GREETING + pings, answer=reads_no_more).url)
+
+    try:
+        with pytest.raises(LockError):
+            wire.ask(requests.put(key, b""), within=1.0)
+
+        eventually(wire.is_left, what="the connection is given up")
+    finally:
+        is_over.set()

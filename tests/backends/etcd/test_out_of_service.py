@@ -1,0 +1,84 @@
+"""Members that answer, and can do nothing for anybody: another one is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from backends.etcd.impostors import GREETING, at_each_call, refusal
+from eventually import eventually
+from servers.etcd import EtcdServer
+
+from holdfast.backends.etcd import requests
+from holdfast.backends.etcd.http2.calls import Refusal
+
+WORDS = ("etcdserver: no leader", "etcdserver: rpc not supported for learner")
+
+
+@pytest.fixture(params=WORDS)
+def idler(request, talker):
+    """A member that refuses whatever it is asked."""
+    return talker(
+        greeting=GREETING, answer=at_each_call(lambda stream: refusal(stream, request.param))
+    )
+
+
+def test_another_member_is_asked_at_once_and_from_then_on(wire_to, idler, server, key):
+    wire = wire_to(f"{idler.url},{server.address}")
+
+    assert wire.ask(requests.put(key, b"1")).header.member == server.id
+    assert wire.wire._at == 1
+
+
+def test_a_watch_that_is_refused_goes_to_another_member(wire_to, idler, server, key):
+    wire = wire_to(f"{idler.url},{server.address}")
+    stream = wire.watch()
+    eventually(lambda: not stream.listens(), what="the stream is ended")
+    wire.wire.unwatched(stream.stream)
+    stream.close()
+
+    again = wire.watch()
+    again.say(requests.watch(1, key, since=0, deletions=True))
+
+    assert again.until(lambda heard: heard)[0].header.member == server.id
+    again.close()
+
+
+def test_where_there_is_no_other_its_words_are_told(wire_to, idler, key):
+    assert isinstance(wire_to(idler.url).ask(requests.put(key, b"1")), Refusal)
+
+
+# -- real ones -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def learner() -> Iterator[EtcdServer]:
+    """A member that was added lately, and follows; it serves nobody until it is promoted."""
+    with EtcdServer() as voter:
+        one = EtcdServer("--initial-cluster-state", "existing", name="n1")
+        one.choose_ports()
+        peers = {each.name: f"http://127.0.0.1:{each.peer_port}" for each in (voter, one)}
+        voter.ask("cluster/member/add", peerURLs=[peers["n1"]], isLearner=True)
+        one.cluster = ",".join(f"{name}={peer}" for name, peer in peers.items())
+        with one:
+            one.voter = voter
+            yield one
+
+
+def test_a_learner_is_left(wire_to, learner, key):
+    wire = wire_to(f"{learner.url},{learner.voter.address}")
+
+    assert wire.ask(requests.put(key, b"1")).header.member == learner.voter.id
+
+
+def test_a_lock_is_held_and_waited_for_beside_a_learner(flavour, learner, name):
+    """Also the watch is kept by one that serves."""
+    locks = flavour.locks(f"{learner.url},{learner.voter.address}", ttl=5)
+    lease = locks.lock(name).acquire(timeout=20)
+    other = flavour.locks(f"{learner.url},{learner.voter.address}", ttl=5)
+    waiting = flavour.start(other.lock(name).acquire, timeout=20)
+    eventually(lambda: locks.inspect(name).line, what="it waits")
+
+    lease.release()
+
+    assert waiting.result(30).token > lease.token
