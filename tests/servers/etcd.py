@@ -159,6 +159,10 @@ class EtcdServer(Server):
         """Keep a value."""
         self.ask("kv/put", key=_coded(key.encode()), value=_coded(value.encode()))
 
+    def delete(self, key: bytes) -> None:
+        """Delete a key."""
+        self.ask("kv/deleterange", key=_coded(key))
+
     def fill(self) -> None:
         """Put keys there until it takes no more; it should have been given little room."""
         with suppress(urllib.error.HTTPError):
@@ -174,20 +178,29 @@ class EtcdServer(Server):
         """The number by which members know it, which it keeps."""
         return int(self.state()["header"]["member_id"])
 
-    def let_in(self, user: str, password: str, *, prefix: str) -> Self:
+    def let_in(
+        self, user: str, password: str, *, prefix: str, readers: tuple[str, ...] = ()
+    ) -> Self:
         """Let nobody in from now on but root, and this user to keys that begin so.
 
-        Root's password is the same.
+        Readers may not write them. All passwords are the same.
         """
-        for name in ("root", user):
+        rights = {user: "READWRITE", **dict.fromkeys(readers, "READ")}
+        for name in ("root", *rights):
             self.ask("auth/user/add", name=name, password=password)
             self.ask("auth/role/add", name=name)
             self.ask("auth/user/grant", user=name, role=name)
-        span = {"key": _coded(prefix.encode()), "range_end": _coded(_end(prefix.encode()))}
-        self.ask("auth/role/grant", name=user, perm={"permType": "READWRITE", **span})
+        begin, end = prefix.encode() or b"\0", _end(prefix.encode())
+        for name, right in rights.items():
+            perm = {"permType": right, "key": _coded(begin), "range_end": _coded(end)}
+            self.ask("auth/role/grant", name=name, perm=perm)
         self.ask("auth/enable")
         self.login = {"username": "root", "password": password}
         return self
+
+    def url_of(self, user: str) -> str:
+        """Return where it is, for a user whom it knows."""
+        return self.url.replace("://", f"://{user}:{self.login['password']}@")
 
 
 def _coded(data: bytes) -> str:
@@ -263,6 +276,16 @@ def shared_server() -> EtcdServer:
 def shared_tls_server() -> EtcdServer:
     """Return a server that speaks TLS and asks for certificates, for all tests of this room."""
     return EtcdServer(tls=certificates()).start()
+
+
+@shared_in_its_room
+def shared_guarded_server() -> EtcdServer:
+    """Return one that speaks TLS and knows its users, whom it forgets after two idle seconds.
+
+    By their passwords alone: where it also asks for certificates, its JSON gateway is closed.
+    """
+    server = EtcdServer("--auth-token-ttl", "2", tls=certificates(), asks=False)
+    return server.start().let_in("clerk", "sesame", prefix="", readers=("guest",))
 
 
 @shared_in_its_room

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,9 +34,14 @@ class Facts:
     shortest: int | None
     """The shortest lease that is granted: one and a half election timeouts, in whole seconds."""
     asked: float
-    granted: float
+    granted: float | None
+    """Of a session, if there is one."""
     user: str
     is_secure: bool
+    root: str = ""
+    """What all our keys begin with."""
+    is_permitted: bool = True
+    """Whether this user may read and write them, as far as could be told."""
 
 
 def findings(facts: Facts) -> list[Finding]:
@@ -127,29 +133,40 @@ def _space(facts: Facts) -> Iterator[Finding]:
 
 
 def _ttl(facts: Facts) -> Finding:
-    if facts.granted != facts.asked:
+    granted = facts.granted
+    if granted is None:
+        granted = float(max(math.ceil(facts.asked), facts.shortest or 0))
+    if granted != facts.asked:
         return Finding(
             "note",
             "ttl",
-            f"a ttl of {facts.asked:g} s was asked for, and {facts.granted:g} s are granted: "
+            f"a ttl of {facts.asked:g} s was asked for, and {granted:g} s are granted: "
             "leases last whole seconds, and at least one and a half election timeouts",
             "a crash frees a name after up to twice that long",
         )
     if facts.shortest is None:
-        return Finding("note", "ttl", f"a lease lasts {facts.granted:g} s")
+        return Finding("note", "ttl", f"a lease lasts {granted:g} s")
     least = ELECTIONS * facts.shortest / 1.5
-    if facts.granted < least:
+    if granted < least:
         return Finding(
             "warning",
             "ttl",
-            f"a lease of {facts.granted:g} s may not outlast an election: the election timeout "
+            f"a lease of {granted:g} s may not outlast an election: the election timeout "
             f"is up to {facts.shortest / 1.5:.1f} s",
             f"choose a ttl of {least:.0f} s or more",
         )
-    return Finding("ok", "ttl", f"a lease of {facts.granted:g} s outlasts an election")
+    return Finding("ok", "ttl", f"a lease of {granted:g} s outlasts an election")
 
 
 def _access(facts: Facts) -> Finding:
+    if not facts.is_permitted:
+        return Finding(
+            "error",
+            "access",
+            f"this user may not read and write all keys that begin with {facts.root}: it can lock "
+            "nothing",
+            f"etcdctl role grant-permission ROLE --prefix=true readwrite {facts.root}",
+        )
     if facts.user:
         return Finding("ok", "access", "a user and a password are asked for")
     if facts.is_secure:

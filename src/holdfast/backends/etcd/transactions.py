@@ -202,5 +202,17 @@ def let_go(holds: Iterable[KeyValue], *, lease: int) -> Request[Transacted]:
     )
 
 
+def nothing(root: bytes) -> Request[Transacted]:
+    """Ask for what is never done: whoever may not read and write our keys is refused all the same.
+
+    The rights to both branches are looked at before the condition.
+    """
+    return requests.transaction(
+        [compare(root, Of.VERSION, Is.LESS, 0)],
+        [requests.put(root, b"")],
+        [requests.range_(root, requests.prefix_end(root), limit=1)],
+    )
+
+
 def _left(claim: bytes, hold: bytes, held_at: int) -> list[bytes]:
     return [compare(hold, Of.MODIFIED, Is.EQUAL, held_at), _created(claim, 0)]

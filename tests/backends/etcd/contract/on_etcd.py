@@ -22,8 +22,13 @@ class OnEtcd:
     slack = 2.5  # A name whose holder failed is free a ttl after somebody saw it so.
 
     def set_up(self) -> None:
-        url, namespace = type(self).servers().url, os.urandom(8).hex()
-        self.arguments = {"url": url, "location": url, "namespace": namespace}
+        server, namespace = type(self).servers(), os.urandom(8).hex()
+        self.arguments = {
+            "url": server.url,
+            "location": server.url,
+            "namespace": namespace,
+            **server.client_options,
+        }
 
 
 class AsyncOnEtcd(OnEtcd):

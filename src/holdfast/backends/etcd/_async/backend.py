@@ -8,6 +8,8 @@ from holdfast.backends.etcd import addresses
 from holdfast.backends.etcd._async.wire import AsyncEtcdWire
 from holdfast.backends.etcd.orphans import Orphans
 from holdfast.backends.sessions._async.backend import AsyncSessionsBackend
+from holdfast.backends.sessions._async.inspecting import AsyncInspecting
+from holdfast.backends.sessions._async.session import AsyncSession
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import LeaseLost
 from holdfast.model import Capabilities, RevisionGuard, TokenQuality
@@ -57,6 +59,43 @@ class AsyncEtcdBackend(AsyncSessionsBackend):
         if one is None or one.key is None:
             raise LeaseLost(name=claim.name, token=grant.token, reason="session_ended")
         return RevisionGuard(one.key.encode(), one.token)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._visitor: AsyncInspecting | None = None
+
+    async def _onlooker(self, deadline: float) -> AsyncInspecting:
+        """Return the session where there is one, else one that is never opened.
+
+        To open one takes the right to write, and space. Who only looks has perhaps neither, and an
+        operator has to see and to break locks on a server that is full.
+        """
+        del deadline
+        reading = self._reading
+        if reading is not None and reading.session.is_usable(self._clock.now()):
+            return reading
+        with self._state:
+            if self._visitor is None:
+                session = AsyncSession(
+                    self._new_wire, ttl=self._ttl, clock=self._clock, alarm=self._raise_alarm
+                )
+                self._visitor = AsyncInspecting(session, self._clock)
+            return self._visitor
+
+    async def _leave(self, *, goodbye: bool) -> None:
+        with self._state:
+            visitor, self._visitor = self._visitor, None
+        try:
+            await super()._leave(goodbye=goodbye)
+        finally:
+            if visitor is not None:
+                await visitor.session.close(goodbye=False)
+
+    def after_fork_in_child(self) -> None:
+        """Let the child begin with nothing of the parent's."""
+        if self._visitor is not None:
+            self._visitor.session.leak()
+        super().after_fork_in_child()
 
     def _new_wire(self, ttl: float, changed: Callable[[], None]) -> AsyncEtcdWire:
         return AsyncEtcdWire(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.backends.etcd import requests
+from holdfast.backends.etcd import refusals, requests, transactions
 from holdfast.backends.etcd._async.members import AsyncMembers
 from holdfast.backends.etcd.findings import Facts, findings
 from holdfast.backends.etcd.http2.calls import Refusal
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 async def diagnosed(
-    address: Address, *, asked: float, granted: float, seconds: float, clock: Clock
+    address: Address, *, asked: float, granted: float | None, seconds: float, clock: Clock
 ) -> Sequence[Finding]:
-    """Return what was found."""
+    """Return what was found; `granted` is the ttl of a session, if there is one."""
     members = AsyncMembers(address, clock=clock)
     try:
         return await _asked(members, address, asked, granted, clock.now() + seconds)
@@ -31,7 +31,7 @@ async def diagnosed(
 
 
 async def _asked(
-    members: AsyncMembers, address: Address, asked: float, granted: float, deadline: float
+    members: AsyncMembers, address: Address, asked: float, granted: float | None, deadline: float
 ) -> Sequence[Finding]:
     states: list[State | None] = []
     for one in range(len(address.endpoints)):
@@ -45,6 +45,7 @@ async def _asked(
     shortest = await members.ask(requests.grant(1), deadline=deadline)
     if not isinstance(shortest, Refusal):
         await members.ask(requests.revoke(shortest.lease), deadline=deadline)
+    rights = await members.ask(transactions.nothing(address.root), deadline=deadline)
     return findings(
         Facts(
             where=address.where,
@@ -56,5 +57,7 @@ async def _asked(
             granted=granted,
             user=address.user,
             is_secure=address.is_secure,
+            root=address.root.decode(),
+            is_permitted=not (isinstance(rights, Refusal) and refusals.is_forbidden(rights)),
         )
     )

@@ -10,6 +10,8 @@ from holdfast.backends.etcd import addresses
 from holdfast.backends.etcd._sync.wire import EtcdWire
 from holdfast.backends.etcd.orphans import Orphans
 from holdfast.backends.sessions._sync.backend import SessionsBackend
+from holdfast.backends.sessions._sync.inspecting import Inspecting
+from holdfast.backends.sessions._sync.session import Session
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import LeaseLost
 from holdfast.model import Capabilities, RevisionGuard, TokenQuality
@@ -59,6 +61,43 @@ class EtcdBackend(SessionsBackend):
         if one is None or one.key is None:
             raise LeaseLost(name=claim.name, token=grant.token, reason="session_ended")
         return RevisionGuard(one.key.encode(), one.token)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._visitor: Inspecting | None = None
+
+    def _onlooker(self, deadline: float) -> Inspecting:
+        """Return the session where there is one, else one that is never opened.
+
+        To open one takes the right to write, and space. Who only looks has perhaps neither, and an
+        operator has to see and to break locks on a server that is full.
+        """
+        del deadline
+        reading = self._reading
+        if reading is not None and reading.session.is_usable(self._clock.now()):
+            return reading
+        with self._state:
+            if self._visitor is None:
+                session = Session(
+                    self._new_wire, ttl=self._ttl, clock=self._clock, alarm=self._raise_alarm
+                )
+                self._visitor = Inspecting(session, self._clock)
+            return self._visitor
+
+    def _leave(self, *, goodbye: bool) -> None:
+        with self._state:
+            visitor, self._visitor = self._visitor, None
+        try:
+            super()._leave(goodbye=goodbye)
+        finally:
+            if visitor is not None:
+                visitor.session.close(goodbye=False)
+
+    def after_fork_in_child(self) -> None:
+        """Let the child begin with nothing of the parent's."""
+        if self._visitor is not None:
+            self._visitor.session.leak()
+        super().after_fork_in_child()
 
     def _new_wire(self, ttl: float, changed: Callable[[], None]) -> EtcdWire:
         return EtcdWire(self._address, self._orphans, ttl=ttl, clock=self._clock, changed=changed)

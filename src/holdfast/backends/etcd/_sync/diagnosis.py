@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.backends.etcd import requests
+from holdfast.backends.etcd import refusals, requests, transactions
 from holdfast.backends.etcd._sync.members import Members
 from holdfast.backends.etcd.findings import Facts, findings
 from holdfast.backends.etcd.http2.calls import Refusal
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def diagnosed(
-    address: Address, *, asked: float, granted: float, seconds: float, clock: Clock
+    address: Address, *, asked: float, granted: float | None, seconds: float, clock: Clock
 ) -> Sequence[Finding]:
-    """Return what was found."""
+    """Return what was found; `granted` is the ttl of a session, if there is one."""
     members = Members(address, clock=clock)
     try:
         return _asked(members, address, asked, granted, clock.now() + seconds)
@@ -33,7 +33,7 @@ def diagnosed(
 
 
 def _asked(
-    members: Members, address: Address, asked: float, granted: float, deadline: float
+    members: Members, address: Address, asked: float, granted: float | None, deadline: float
 ) -> Sequence[Finding]:
     states: list[State | None] = []
     for one in range(len(address.endpoints)):
@@ -47,6 +47,7 @@ def _asked(
     shortest = members.ask(requests.grant(1), deadline=deadline)
     if not isinstance(shortest, Refusal):
         members.ask(requests.revoke(shortest.lease), deadline=deadline)
+    rights = members.ask(transactions.nothing(address.root), deadline=deadline)
     return findings(
         Facts(
             where=address.where,
@@ -58,5 +59,7 @@ def _asked(
             granted=granted,
             user=address.user,
             is_secure=address.is_secure,
+            root=address.root.decode(),
+            is_permitted=not (isinstance(rights, Refusal) and refusals.is_forbidden(rights)),
         )
     )

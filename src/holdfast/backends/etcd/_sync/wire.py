@@ -123,11 +123,16 @@ class EtcdWire(Leaving):
     def close(self, *, goodbye: bool, deadline: float) -> None:
         """See the protocol; what is held stays closed for as long as its holder may trust it."""
         is_open, self.is_over = self._guard.lease and not self.is_over, True
-        if goodbye and is_open:
-            with suppress(LockError):  # then it ends by its time
-                self.ask(requests.revoke(self._guard.lease), deadline=deadline)
-        self._watcher.close()
-        self._members.close()
+        try:
+            if goodbye and is_open:
+                with suppress(LockError):  # then it ends by its time
+                    self.ask(requests.revoke(self._guard.lease), deadline=deadline)
+        finally:
+            # Also where somebody had no patience for the goodbye.
+            try:
+                self._watcher.close()
+            finally:
+                self._members.close()
 
     def leak(self) -> None:
         """See the protocol."""
@@ -202,7 +207,11 @@ class EtcdWire(Leaving):
         """See the protocol."""
         del deadline
         return diagnosed(
-            self.address, asked=asked, granted=granted, seconds=seconds, clock=self._clock
+            self.address,
+            asked=asked,
+            granted=granted if self._guard.lease else None,  # else there is no session
+            seconds=seconds,
+            clock=self._clock,
         )
 
 

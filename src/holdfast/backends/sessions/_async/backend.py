@@ -180,13 +180,13 @@ class AsyncSessionsBackend(AsyncBackend):
     ) -> tuple[Holder, ...]:
         """See the protocol; there are no explicit owners here."""
         del owner
-        reading = await self._opened(None, deadline)
+        reading = await self._onlooker(deadline)
         return await reading.break_(name, token=token, deadline=deadline)
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""
         seconds = deadline - self._clock.now()
-        session = (await self._opened(None, deadline)).session
+        session = (await self._onlooker(deadline)).session
         return await session.wire.diagnose(
             asked=session.asked, granted=session.ttl, seconds=seconds, deadline=deadline
         )
@@ -220,9 +220,13 @@ class AsyncSessionsBackend(AsyncBackend):
     async def _look(self, act: Callable[[AsyncInspecting], Awaitable[T]], deadline: float) -> T:
         """Return what is seen, by another session if the first one ends meanwhile."""
         while True:
-            reading = await self._opened(None, deadline)
+            reading = await self._onlooker(deadline)
             with suppress(SessionEnded):
                 return await act(reading)
+
+    async def _onlooker(self, deadline: float) -> AsyncInspecting:
+        """Return by whom people look and break: by any session, where a store lets no other in."""
+        return await self._opened(None, deadline)
 
     # -- tombstones --------------------------------------------------------------------
 

@@ -176,13 +176,13 @@ class SessionsBackend(Backend):
     ) -> tuple[Holder, ...]:
         """See the protocol; there are no explicit owners here."""
         del owner
-        reading = self._opened(None, deadline)
+        reading = self._onlooker(deadline)
         return reading.break_(name, token=token, deadline=deadline)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""
         seconds = deadline - self._clock.now()
-        session = self._opened(None, deadline).session
+        session = self._onlooker(deadline).session
         return session.wire.diagnose(
             asked=session.asked, granted=session.ttl, seconds=seconds, deadline=deadline
         )
@@ -216,9 +216,13 @@ class SessionsBackend(Backend):
     def _look(self, act: Callable[[Inspecting], T], deadline: float) -> T:
         """Return what is seen, by another session if the first one ends meanwhile."""
         while True:
-            reading = self._opened(None, deadline)
+            reading = self._onlooker(deadline)
             with suppress(SessionEnded):
                 return act(reading)
+
+    def _onlooker(self, deadline: float) -> Inspecting:
+        """Return by whom people look and break: by any session, where a store lets no other in."""
+        return self._opened(None, deadline)
 
     # -- tombstones --------------------------------------------------------------------
 

@@ -1,0 +1,12 @@
+"""The contract on an etcd server that speaks TLS and knows its users, asyncio flavour."""
+
+from __future__ import annotations
+
+from backends.etcd.contract.on_etcd import AsyncOnEtcd
+from servers.etcd import shared_guarded_server
+
+from holdfast.testing import AsyncBackendContract
+
+
+class TestContract(AsyncOnEtcd, AsyncBackendContract):
+    servers = shared_guarded_server

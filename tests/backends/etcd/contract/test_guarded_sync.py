@@ -1,0 +1,12 @@
+"""The contract on an etcd server that speaks TLS and knows its users, sync flavour."""
+
+from __future__ import annotations
+
+from backends.etcd.contract.on_etcd import SyncOnEtcd
+from servers.etcd import shared_guarded_server
+
+from holdfast.testing import BackendContract
+
+
+class TestContract(SyncOnEtcd, BackendContract):
+    servers = shared_guarded_server

@@ -1,0 +1,171 @@
+"""Who may what: what is refused says so in a sentence, and who only looks needs no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from eventually import eventually
+from servers.certificates import certificates
+from servers.etcd import EtcdServer, shared_guarded_server, shared_tls_server
+
+from holdfast import BackendUnavailable, ConfigurationError
+
+
+@pytest.fixture
+def server():
+    return shared_guarded_server()
+
+
+@pytest.fixture
+def clerk(flavour, server, namespace):
+    """A client of somebody who may read and write."""
+    tls = server.tls.client_options()
+    return flavour.locks(server.url_of("clerk"), namespace=namespace, ttl=5, **tls)
+
+
+@pytest.fixture
+def guest(flavour, server, namespace):
+    """A client of somebody who may only read."""
+    tls = server.tls.client_options()
+    return flavour.locks(server.url_of("guest"), namespace=namespace, ttl=5, **tls)
+
+
+# -- looking -------------------------------------------------------------------------------
+
+
+def test_who_may_only_read_sees_who_holds_and_who_waits(flavour, clerk, guest):
+    lease = clerk.lock("door").acquire(timeout=20)
+    waiting = flavour.start(clerk.lock("door", reentrant=False).acquire, timeout=20)
+
+    eventually(lambda: guest.inspect("door").line, what="it is seen to wait")
+    seen = guest.inspect("door")
+
+    assert [one.token for one in seen.holders] == [lease.token]
+    assert [one.name for one in guest.survey()] == ["door"]
+    assert guest.is_current(lease.sequencer)
+    lease.release()
+    waiting.result(30).release()
+
+
+def test_a_hold_whose_time_is_up_is_not_shown_and_needs_nobody_to_write(
+    clerk, guest, server, namespace
+):
+    """Whoever takes the name removes it; one who looks may not."""
+    lease = clerk.lock("door").acquire(timeout=20)
+    [hold] = [
+        (key, record) for key, record in server.keys(f"{namespace}/n/").items() if b"/h/" in key
+    ]
+    lease.release()
+    server.put(*(part.decode() for part in hold))  # as of one that has failed
+
+    assert guest.inspect("door").is_in_use  # from its first sight of it the time counts
+    eventually(lambda: not guest.inspect("door").is_in_use, what="its time is up")
+
+    assert dict([hold]) == server.keys(f"{namespace}/n/")
+
+
+def test_who_may_only_read_is_told_so_by_the_doctor_and_by_an_acquire(guest):
+    [access] = [one for one in guest.diagnose() if one.subject == "access"]
+
+    assert access.level == "error"
+    assert "readwrite" in access.remedy
+    with pytest.raises(ConfigurationError, match="read and write all that begins with"):
+        guest.lock("door").acquire(timeout=20)
+
+
+def test_the_doctor_leaves_nothing(clerk, server, namespace):
+    assert {one.level for one in clerk.diagnose() if one.subject == "access"} == {"ok"}
+
+    assert not server.keys(namespace)
+
+
+# -- a server that is full -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def full_server() -> Iterator[EtcdServer]:
+    with EtcdServer("--quota-backend-bytes", "400000") as server:
+        server.fill()
+        yield server
+
+
+def test_a_server_that_is_full_is_looked_at_and_diagnosed_by_who_comes_anew(flavour, full_server):
+    """To open a session it has no space: an operator has none."""
+    locks = flavour.locks(full_server.url, ttl=5)
+
+    found = {one.subject: one for one in locks.diagnose()}
+
+    assert found["alarms"].level == "error"
+    assert "NOSPACE" in found["alarms"].message
+    assert locks.inspect("door").holders == ()
+    assert list(locks.survey()) == []
+    with pytest.raises(BackendUnavailable, match="NOSPACE"):
+        locks.lock("door").acquire(timeout=20)
+
+
+def test_a_lock_is_broken_on_a_server_that_is_full(flavour):
+    with EtcdServer("--quota-backend-bytes", "400000") as server:
+        lease = flavour.locks(server.url, ttl=20).lock("door").acquire(timeout=20)
+        server.fill()
+
+        [broken] = flavour.locks(server.url, ttl=20).break_("door")
+
+        assert broken.token == lease.token
+
+
+# -- by whom, and how ----------------------------------------------------------------------
+
+
+def test_a_lease_outlives_many_tokens(flavour, clerk, server):
+    """The server forgets who we are after two seconds in which we asked for nothing."""
+    lease = clerk.lock("door").acquire(timeout=20)
+    begun = flavour.clock.now()
+
+    eventually(lambda: flavour.clock.now() > begun + 7, within=30, what="more than the ttl")
+
+    lease.check()
+    lease.release()
+
+
+def test_a_waiter_outlives_its_token(flavour, clerk, server, namespace):
+    """Its stream was opened by one that has run out; it is rung all the same."""
+    other = flavour.locks(
+        server.url_of("clerk"), namespace=namespace, ttl=60, **server.tls.client_options()
+    )
+    lease = other.lock("door").acquire(timeout=20)
+    waiting = flavour.start(clerk.lock("door").acquire, timeout=60)
+    eventually(lambda: other.inspect("door").line, what="it waits")
+    server.ask("auth/user/changepw", name="clerk", password="sesame")
+
+    lease.release()
+
+    waiting.result(30).release()
+
+
+@pytest.mark.parametrize("login", ["clerk:wrong", "nobody:sesame"])
+def test_a_wrong_password_is_told_by_an_acquire_and_by_a_look(flavour, server, login):
+    tls = server.tls.client_options()
+    locks = flavour.locks(server.url.replace("://", f"://{login}@"), ttl=5, **tls)
+
+    with pytest.raises(ConfigurationError, match="does not know this user"):
+        locks.lock("door").acquire(timeout=20)
+    with pytest.raises(ConfigurationError, match="does not know this user") as told:
+        locks.inspect("door")
+
+    assert login.partition(":")[2] not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "words"),
+    [
+        ("etcd://{address}", {}, "etcds://"),
+        ("etcds://{address}", {}, "ssl_ca_certs"),
+        ("etcds://{address}", {"ssl_ca_certs": certificates().authority}, "ssl_certfile"),
+    ],
+)
+def test_tls_on_one_side_only(flavour, url, options, words):
+    locks = flavour.locks(url.format(address=shared_tls_server().address), ttl=5, **options)
+
+    with pytest.raises((ConfigurationError, BackendUnavailable), match=words):
+        locks.lock("door").acquire(timeout=0)
