@@ -10,6 +10,7 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+import servers.etcd as etcd_servers
 import servers.mariadb as mariadb_servers
 import servers.memcached as memcached_servers
 import servers.postgresql as postgresql_servers
@@ -48,6 +49,7 @@ STORES = {
     "memcached": lambda _: memcached_servers.shared_server().url,
     "postgresql": lambda _: postgresql_servers.shared_server().url(),
     "redlock": lambda _: redlock_url(),
+    "etcd": lambda _: etcd_servers.shared_server().url,
     "zookeeper": lambda _: zookeeper_servers.shared_server().url,
 }
 

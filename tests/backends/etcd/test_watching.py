@@ -77,6 +77,17 @@ def test_a_watch_stays_where_there_is_no_other_member(flavour, wire_to, server, 
     stream.close()
 
 
+def test_a_watch_ends_when_its_member_is_hung_up_on(flavour, wire_to, server, key):
+    """Also where there is no other: it does not answer on any connection."""
+    wire = wire_to(server.url)
+    stream = begun(wire, key)
+
+    flavour.call(wire.wire.hang_up)
+
+    eventually(lambda: not stream.listens(), what="the stream is given up")
+    stream.close()
+
+
 def test_a_watch_leaves_a_member_that_has_lost_its_leader(wire_to, cluster, key):
     """It hears of nothing, and would go on in silence if it were not asked to say so."""
     wire = wire_to(cluster.members[0].url)

@@ -7,6 +7,7 @@ transactions that the session guards, so that what arrives late does nothing.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.backends.etcd import records, transactions
@@ -19,6 +20,8 @@ from holdfast.core.door import another_capacity
 from holdfast.errors import BackendUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.backends.etcd.answers import Ranged, Transacted
     from holdfast.backends.etcd.keys import NameKeys
     from holdfast.backends.etcd.requests import Request
@@ -53,7 +56,7 @@ class AsyncArriving(AsyncLines):
         # where others may be inside together with us, that is found out by joining.
         joins = claim.queues or claim.capacity > 1
         request = transactions.acquire(guard, keys, claim, ours, joins=joins)
-        answer = await self._doubtfully(one, request, deadline)
+        answer = await self._doubtfully(one, request, deadline, partial(_learn, one, ours))
         if not answer.succeeded:
             session, found = answer.answers
             if self.met(session, guard):
@@ -61,13 +64,8 @@ class AsyncArriving(AsyncLines):
             return await self._refuse_capacity(claim, keys, found, answer, deadline)
         [inner] = answer.answers
         if inner.succeeded:
-            one.stands_at(ours.claim.decode(), token=answer.header.revision)
             return self._alone(one, keys, ours, revision=answer.header.revision)
-        found = inner.answers[-1]
-        for key in found.keys:
-            if key.key == ours.claim:
-                one.stands_at(ours.claim.decode(), token=key.created)
-        return await self._line_with(one, keys, found, answer, deadline)
+        return await self._line_with(one, keys, inner.answers[-1], answer, deadline)
 
     async def _admit_first(
         self, one: CarriedClaim, keys: NameKeys, deadline: float
@@ -112,11 +110,18 @@ class AsyncArriving(AsyncLines):
 
     # -- what was asked, and what came of it -------------------------------------------
 
-    async def _doubtfully(self, one: CarriedClaim, request: Request[A], deadline: float) -> A:
+    async def _doubtfully(
+        self,
+        one: CarriedClaim,
+        request: Request[A],
+        deadline: float,
+        learn: Callable[[A], None] | None = None,
+    ) -> A:
         """Ask for what must not come true after the claim was withdrawn.
 
         As long as there is no answer nobody knows what became of it, and whoever ends the
-        claim has to see to that.
+        claim has to see to that. So too until `learn` has made of the answer what there is to
+        know: an interrupt may strike in between.
         """
         claim_id = one.claim.id
         was_doubtful = claim_id in self._doubtful
@@ -128,6 +133,8 @@ class AsyncArriving(AsyncLines):
         except BackendUnavailable:
             self._settle(one, was_doubtful=was_doubtful)  # nothing was done
             raise
+        if learn is not None:
+            learn(answer)
         self._settle(one, was_doubtful=was_doubtful or was_repeated)
         return answer
 
@@ -195,3 +202,16 @@ class AsyncArriving(AsyncLines):
         if line is not None and line.entries:
             raise another_capacity(claim, in_use=line.capacity)
         return None
+
+
+def _learn(one: CarriedClaim, ours: Ours, answer: Transacted) -> None:
+    """Let a claim know where it stands, if it does."""
+    if not answer.succeeded:
+        return
+    [inner] = answer.answers
+    if inner.succeeded:
+        one.stands_at(ours.claim.decode(), token=answer.header.revision)
+        return
+    for key in inner.answers[-1].keys:
+        if key.key == ours.claim:
+            one.stands_at(ours.claim.decode(), token=key.created)

@@ -131,20 +131,25 @@ class Members:
         channel = self._channels[self._at]
         self._move_on(channel)
         channel.leave()
+        self._leave_streams(channel)
 
     def pass_by(self) -> None:
         """Ask another member from now on; what this one was asked it may still answer."""
         self._move_on(self._channels[self._at])
 
     def _move_on(self, channel: Channel) -> None:
-        left: list[Watching] = []
         with self._state:
             if self._channels[self._at] is channel:
                 self._at = (self._at + 1) % len(self._channels)
-            if self._channels[self._at] is not channel:
-                left = [stream for stream, at in self._streams.items() if at is channel]
+            is_left = self._channels[self._at] is not channel
+        if is_left:
+            self._leave_streams(channel)
+
+    def _leave_streams(self, channel: Channel) -> None:
         # Whoever does not answer tells nothing either, and may never say so.
-        for stream in left:
+        with self._state:
+            streams = [stream for stream, at in self._streams.items() if at is channel]
+        for stream in streams:
             stream.leave()
 
     # -- who we are --------------------------------------------------------------------

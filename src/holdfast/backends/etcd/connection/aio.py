@@ -204,7 +204,7 @@ class Channel:
         lost: Callable[[Channel], None],
     ) -> None:
         self.endpoint = endpoint
-        self._authority = str(endpoint).encode()
+        self._head = partial(head, authority=str(endpoint).encode(), is_secure=tls is not None)
         self._where = where
         self._tls = tls
         self._clock = clock
@@ -226,19 +226,10 @@ class Channel:
         if link is None or not link.is_open:
             link = await self._connected(connect_by)
         moment = asyncio.get_running_loop().time() + deadline - self._clock.now()
-        outcome = await link.ask(self._head(path, token), body, deadline=moment)
+        outcome = await link.ask(self._head(path, token=token), body, deadline=moment)
         if isinstance(outcome, Broken):
             raise refusals.unanswered(outcome, where=self._where)
         return outcome
-
-    def _head(self, path: bytes, token: bytes, *, needs_leader: bool = False) -> bytes:
-        return head(
-            path,
-            authority=self._authority,
-            is_secure=self._tls is not None,
-            token=token,
-            needs_leader=needs_leader,
-        )
 
     async def _connected(self, deadline: float) -> Link:
         if deadline <= self._clock.now():
@@ -303,12 +294,8 @@ class Channel:
         link = self._link
         if link is None or not link.is_open:
             link = await self._connected(connect_by)
-        return Watching(link, self._watch_head(path, token), hear, clock=self._clock)
-
-    def _watch_head(self, path: bytes, token: bytes) -> bytes:
-        # A member that has lost its leader hears of nothing: it is to say so, and not to go on
-        # in silence.
-        return self._head(path, token, needs_leader=True)
+        begins = self._head(path, token=token, needs_leader=True)
+        return Watching(link, begins, hear, clock=self._clock)
 
     # -- closing -----------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ own, which tells the member to leave it.
 from __future__ import annotations
 
 import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.backends.etcd import refusals
@@ -101,7 +102,7 @@ class Channel:
         lost: Callable[[Channel], None],
     ) -> None:
         self.endpoint = endpoint
-        self._authority = str(endpoint).encode()
+        self._head = partial(head, authority=str(endpoint).encode(), is_secure=tls is not None)
         self._where = where
         self._tls = tls
         self._clock = clock
@@ -117,7 +118,7 @@ class Channel:
 
         Raises BackendUnavailable if nothing was done, OutcomeUnknown if no answer came.
         """
-        call = Question(self._head(path, token), body)
+        call = Question(self._head(path, token=token), body)
         link = self._idle.take() or self._connect(connect_by)
         try:
             link.ask(call, deadline=deadline)
@@ -135,15 +136,6 @@ class Channel:
             return call.outcome
         assert call.outcome is not None  # noqa: S101 - it is over
         raise refusals.unanswered(call.outcome, where=self._where)
-
-    def _head(self, path: bytes, token: bytes, *, needs_leader: bool = False) -> bytes:
-        return head(
-            path,
-            authority=self._authority,
-            is_secure=self._tls is not None,
-            token=token,
-            needs_leader=needs_leader,
-        )
 
     def _connect(self, deadline: float) -> Link:
         generation = self._idle.generation
@@ -181,8 +173,9 @@ class Channel:
     ) -> Watching:
         """Return a stream that was begun, on a connection of its own."""
         link = self._connect(connect_by)
+        begins = self._head(path, token=token, needs_leader=True)
         try:
-            return Watching(link, self._watch_head(path, token), hear, clock=self._clock)
+            return Watching(link, begins, hear, clock=self._clock)
         except OSError as error:
             # Of the connection, or no descriptors are left for what a stream needs besides.
             link.close()
@@ -190,11 +183,6 @@ class Channel:
         except BaseException:
             link.close()
             raise
-
-    def _watch_head(self, path: bytes, token: bytes) -> bytes:
-        # A member that has lost its leader hears of nothing: it is to say so, and not to go on
-        # in silence.
-        return self._head(path, token, needs_leader=True)
 
     # -- closing -----------------------------------------------------------------------
 

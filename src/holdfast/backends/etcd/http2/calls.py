@@ -55,7 +55,11 @@ def head(
     token: bytes = b"",
     needs_leader: bool = False,
 ) -> bytes:
-    """Return the headers of a call; one that needs a leader is ended where there is none."""
+    """Return the headers of a call.
+
+    One that needs a leader is ended by a member that has lost its own: it would hear of nothing,
+    and go on in silence.
+    """
     return b"".join(
         [
             hpack.METHOD_POST,
