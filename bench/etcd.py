@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
 
 import aetcd
@@ -13,16 +13,20 @@ import etcd3gw
 
 import holdfast
 from bench.etcd_server import running, server_version
-from bench.measuring import machine, side_by_side, tell_ratios
+from bench.measuring import Timing, cycle_of, load, machine, timed
 from bench.reporting import Report
 from holdfast.backends.etcd import addresses, requests
+from holdfast.backends.etcd._async.members import AsyncMembers
 from holdfast.backends.etcd._sync.members import Members
-from holdfast.backends.etcd.requests import Is, Of, compare
+from holdfast.backends.etcd.answers import Transacted
+from holdfast.backends.etcd.requests import Is, Of, Request, compare
 from holdfast.runtime.clock import Clock
 
 OURS = "holdfast"
+RAW = "two raw calls on our wire"
 CYCLES = 100
 TASKS = 100
+ROUNDS = 11
 
 
 def main() -> Report:
@@ -31,12 +35,23 @@ def main() -> Report:
         report.say(
             f"etcd {server_version(port)}, one server, which does not wait for its disk "
             f"(`--unsafe-no-fsync`); etcd3gw {version('etcd3gw')}, aetcd {version('aetcd')}; "
-            f"{machine()}. All in one run, in turns; `make bench` repeats it."
+            f"{machine()}; {load()} when it began. All in one run, in "
+            "turns; `make bench` repeats it."
         )
         uncontended(report, port)
         asyncio.run(concurrent(report, port))
         handed_over(report, port)
+    report.say(f"At the end: {load()}.")
     return report
+
+
+def raw_calls(key: bytes) -> tuple[Request[Transacted], Request[Transacted]]:
+    """Return the least that a lock asks for: to put a key if it is not there, and to delete it."""
+    take = requests.transaction(
+        [compare(key, Of.CREATED, Is.EQUAL, 0)], [requests.put(key, b"x" * 100)]
+    )
+    give = requests.transaction([compare(key, Of.CREATED, Is.GREATER, 0)], [requests.delete(key)])
+    return take, give
 
 
 # -- one lock, nobody else ---------------------------------------------------------------
@@ -47,39 +62,43 @@ def uncontended(report: Report, port: int) -> None:
     clock = Clock()
     url = f"etcd://127.0.0.1:{port}"
     members = Members(addresses.of_url(url, where=url, namespace="raw", options={}), clock=clock)
-    take = requests.transaction(
-        [compare(b"raw/lock", Of.CREATED, Is.EQUAL, 0)], [requests.put(b"raw/lock", b"x" * 100)]
-    )
-    give = requests.transaction(
-        [compare(b"raw/lock", Of.CREATED, Is.GREATER, 0)], [requests.delete(b"raw/lock")]
-    )
+    calls = raw_calls(b"raw/lock")
 
     def raw(cycles: int) -> None:
         for _ in range(cycles):
-            members.ask(take, deadline=clock.now() + 5)
-            members.ask(give, deadline=clock.now() + 5)
+            for one in calls:
+                members.ask(one, deadline=clock.now() + 5)
 
     with holdfast.Locks(url) as locks:
-        lock = locks.lock("ours")
         theirs = etcd3gw.client(port=port)
-
-        def ours(cycles: int) -> None:
-            for _ in range(cycles):
-                with lock:
-                    pass
 
         def gateway(cycles: int) -> None:
             for number in range(cycles):
                 with theirs.lock(f"theirs-{number}", ttl=30):
                     pass
 
-        contestants = {OURS: ours, "two raw calls on our wire": raw, "etcd3gw Lock": gateway}
-        seconds = side_by_side(contestants, rounds=9, cycles=CYCLES)
+        ours = cycle_of(locks.lock("ours"))
+        contestants = {OURS: ours, RAW: raw, "etcd3gw Lock": gateway}
+        timings = timed(contestants, rounds=15, cycles=CYCLES)
     members.close()
-    tell_ratios(report, "Uncontended, one thread: acquire and release", seconds, ours=OURS)
-    report.chart(
-        "cycle", "Uncontended cycle", {name: one * 1e6 for name, one in seconds.items()}, "µs"
+    report.table(
+        "Uncontended, one thread: acquire and release",
+        ["", "µs", "of our processor", "ours is"],
+        [
+            [name, f"{one.seconds * 1e6:.0f}", f"{one.cpu * 1e6:.0f}", _ratio(timings, name)]
+            for name, one in timings.items()
+        ],
     )
+    report.chart(
+        "cycle",
+        "Uncontended cycle",
+        {name: one.seconds * 1e6 for name, one in timings.items()},
+        "µs",
+    )
+
+
+def _ratio(timings: Mapping[str, Timing], name: str) -> str:
+    return "" if name == OURS else f"{timings[OURS].over(timings[name]):.2f} x"
 
 
 # -- many tasks ----------------------------------------------------------------------------
@@ -87,28 +106,40 @@ def uncontended(report: Report, port: int) -> None:
 
 async def concurrent(report: Report, port: int) -> None:
     """One task, and a hundred at once, each with a name of its own."""
+    clock, url = Clock(), f"etcd://127.0.0.1:{port}"
     client = aetcd.Client(host="127.0.0.1", port=port)
-    async with holdfast.AsyncLocks(f"etcd://127.0.0.1:{port}", request_timeout=20.0) as locks:
+    members = AsyncMembers(
+        addresses.of_url(url, where=url, namespace="raw", options={}), clock=clock
+    )
+    calls = [raw_calls(b"raw/%d" % number) for number in range(TASKS)]
+    async with holdfast.AsyncLocks(url, request_timeout=20.0) as locks:
 
         async def ours(number: int) -> None:
             async with locks.lock(f"ours-{number}"):
                 pass
 
+        async def raw(number: int) -> None:
+            for one in calls[number]:
+                await members.ask(one, deadline=clock.now() + 20)
+
         async def theirs(number: int) -> None:
             async with client.lock(f"theirs-{number}".encode(), ttl=30):
                 pass
 
-        rows = []
-        times = {}
-        for name, cycle in ((OURS, ours), ("aetcd Lock", theirs)):
-            times[name] = [await _per_cycle(cycle, tasks) for tasks in (1, TASKS)]
-        for name, (one, many) in times.items():
-            ratios = [""] * 2
-            if name != OURS:
-                ratios = [f"{a / b:.2f} x" for a, b in zip(times[OURS], (one, many), strict=True)]
-            figures = f"{one * 1e6:.0f}", ratios[0], f"{many * 1e6:.0f}", ratios[1]
-            rows.append([name, *figures, f"{one / many:.1f}"])
+        contestants = {OURS: ours, RAW: raw, "aetcd Lock": theirs}
+        timings = {tasks: dict[str, Timing]() for tasks in (1, TASKS)}
+        for _ in range(ROUNDS):
+            for tasks, each in timings.items():
+                for name, cycle in contestants.items():
+                    await _timed(each.setdefault(name, Timing()), cycle, tasks)
     await client.close()
+    await members.close()
+    rows = []
+    for name in contestants:
+        one, many = (timings[tasks][name].seconds for tasks in (1, TASKS))
+        ratios = [_ratio(timings[tasks], name) for tasks in (1, TASKS)]
+        figures = f"{one * 1e6:.0f}", ratios[0], f"{many * 1e6:.0f}", ratios[1]
+        rows.append([name, *figures, f"{one / many:.1f}"])
     report.table(
         f"Uncontended, asyncio: one task, and {TASKS} at once, each with its own name",
         ["", "one: µs", "ours is", f"{TASKS}: µs per cycle", "ours is", "rate of all to one"],
@@ -116,17 +147,17 @@ async def concurrent(report: Report, port: int) -> None:
     )
 
 
-async def _per_cycle(cycle: Callable[[int], Awaitable[None]], tasks: int) -> float:
+async def _timed(timing: Timing, cycle: Callable[[int], Awaitable[None]], tasks: int) -> None:
+    cycles = CYCLES if tasks == 1 else 5
+
     async def worker(number: int) -> None:
-        for _ in range(CYCLES if tasks == 1 else 5):
+        for _ in range(cycles):
             await cycle(number)
 
-    times = []
-    for _ in range(7):
-        begun = time.perf_counter()
-        await asyncio.gather(*(worker(number) for number in range(tasks)))
-        times.append((time.perf_counter() - begun) / (CYCLES if tasks == 1 else 5 * tasks))
-    return statistics.median(times)
+    begun, worked = time.perf_counter(), time.process_time()
+    await asyncio.gather(*(worker(number) for number in range(tasks)))
+    timing.passed.append((time.perf_counter() - begun) / (cycles * tasks))
+    timing.worked.append((time.process_time() - worked) / (cycles * tasks))
 
 
 # -- from one to the next -------------------------------------------------------------------

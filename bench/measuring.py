@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import statistics
 import time
@@ -80,6 +81,11 @@ def tell_ratios(report: Report, title: str, seconds: Mapping[str, float], *, our
         for name, each in seconds.items()
     ]
     report.table(title, ["", "µs", "ours is"], rows)
+
+
+def load() -> str:
+    """Return how busy the machine is just now: figures of a busy one are larger, and unsteady."""
+    return f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 
 def machine() -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from holdfast.backends.etcd.protobuf import (
     Field,
+    Reading,
     Unreadable,
     Value,
     fields,
@@ -17,7 +18,6 @@ from holdfast.backends.etcd.protobuf import (
     signed,
     text,
     truth,
-    unpacked,
     whole,
 )
 
@@ -202,75 +202,27 @@ class Alarms(NamedTuple):
 
 def answer(kind: type[A], data: bytes) -> A:
     """Return the message, or raise Unreadable."""
-    return unpacked(kind, _FIELDS[kind], data)
+    reading: Reading[A] = _READINGS[kind]
+    return reading(data)
 
 
-def _one(kind: type[A]) -> Callable[[Value], A]:
-    return partial(_inner, kind)
+# -- what answers are made of ----------------------------------------------------------
 
-
-def _inner(kind: type[A], value: Value) -> A:
-    return answer(kind, raw(value))
-
-
-def _operation(known: dict[int, Field], value: Value) -> Any:  # noqa: ANN401 - one of four
-    """Return what one operation of a transaction has answered."""
-    for number, content in fields(raw(value)):
-        field = known.get(number)
-        if field is not None:
-            return field.read(content)
-    return None
-
-
-def _inside(kind: type[A], known: dict[int, Field]) -> Callable[[Value], A]:
-    """Return how an answer is read that stands in a transaction's.
-
-    Its header says nothing that the whole one's does not, and to read all of them took half of
-    the time that an answer takes.
-    """
-    return partial(_read_as, kind, {number: one for number, one in known.items() if number != 1})
-
-
-def _read_as(kind: type[A], known: dict[int, Field], value: Value) -> A:
-    return unpacked(kind, known, raw(value))
-
-
-def _transacted(depth: int) -> dict[int, Field]:
-    """Return the fields of a transaction's answer, in which others may stand, so deep."""
-    operations = {
-        1: Field("ranged", _inside(Ranged, _RANGED)),
-        2: Field("put", lambda _: Put()),
-        3: Field("deleted", _inside(Deleted, _DELETED)),
-        4: Field("transacted", _inside(Transacted, _transacted(depth - 1)) if depth else _too_deep),
-    }
-    return {
-        1: _HEADER,
-        2: Field("succeeded", truth),
-        3: Field("answers", partial(_operation, operations), is_repeated=True),
-    }
-
-
-def _too_deep(_: Value) -> Transacted:
-    raise Unreadable("a transaction in another, deeper than any of ours")
-
-
-NESTED = 4
-"""So deep a transaction may stand in others; ours are two deep."""
-
-_HEADER = Field("header", _one(Header))
-_KEYS = partial(Field, "keys", _one(KeyValue), is_repeated=True)
-
-_RANGED = {1: _HEADER, 2: _KEYS(), 3: Field("more", truth), 4: Field("total", signed)}
-_DELETED = {1: _HEADER, 2: Field("deleted", signed), 3: _KEYS()}
-
-_FIELDS: dict[type, dict[int, Field]] = {
-    Header: {
-        1: Field("cluster", whole),
-        2: Field("member", whole),
-        3: Field("revision", signed),
-        4: Field("term", whole),
-    },
-    KeyValue: {
+_HEADER = Field(
+    "header",
+    Reading(
+        Header,
+        {
+            1: Field("cluster", whole),
+            2: Field("member", whole),
+            3: Field("revision", signed),
+            4: Field("term", whole),
+        },
+    ),
+)
+_KEY_VALUE = Reading(
+    KeyValue,
+    {
         1: Field("key", raw),
         2: Field("created", signed),
         3: Field("modified", signed),
@@ -278,21 +230,79 @@ _FIELDS: dict[type, dict[int, Field]] = {
         5: Field("value", raw),
         6: Field("lease", signed),
     },
-    Ranged: _RANGED,
+)
+_CHANGE = Reading(Change, {1: Field("is_deletion", truth), 2: Field("key", _KEY_VALUE)})
+_MEMBER = Reading(
+    Member,
+    {
+        1: Field("id", whole),
+        2: Field("name", text),
+        3: Field("peers", text, is_repeated=True),
+        4: Field("clients", text, is_repeated=True),
+        5: Field("is_learner", truth),
+    },
+)
+_ALARM = Reading(Alarm, {1: Field("member", whole), 2: Field("kind", whole)})
+
+_KEYS = Field("keys", _KEY_VALUE, is_repeated=True)
+_RANGED = {2: _KEYS, 3: Field("more", truth), 4: Field("total", signed)}
+_DELETED = {2: Field("deleted", signed), 3: _KEYS}
+
+# -- transactions ----------------------------------------------------------------------
+
+NESTED = 4
+"""So deep a transaction may stand in others; ours are two deep."""
+
+
+def _transacted(depth: int) -> dict[int, Field]:
+    """Return the fields of a transaction's answer, in which others may stand, so deep.
+
+    The headers of answers inside of it say nothing that its own does not, and to read all of
+    them took half of the time that an answer takes.
+    """
+    inner = Reading(Transacted, _transacted(depth - 1)) if depth else _too_deep
+    operations: dict[int, Callable[[Value], object]] = {
+        1: Reading(Ranged, _RANGED),
+        2: lambda _: Put(),
+        3: Reading(Deleted, _DELETED),
+        4: inner,
+    }
+    return {
+        2: Field("succeeded", truth),
+        3: Field("answers", partial(_operation, operations), is_repeated=True),
+    }
+
+
+def _operation(known: dict[int, Callable[[Value], object]], value: Value) -> object:
+    """Return what one operation of a transaction has answered."""
+    for number, content in fields(raw(value)):
+        read = known.get(number)
+        if read is not None:
+            return read(content)
+    return None
+
+
+def _too_deep(_: Value) -> Transacted:
+    raise Unreadable("a transaction in another, deeper than any of ours")
+
+
+# -- answers ---------------------------------------------------------------------------
+
+_LEASE = {1: _HEADER, 2: Field("lease", signed), 3: Field("ttl", signed)}
+
+_FIELDS: dict[type, dict[int, Field]] = {
+    Ranged: {1: _HEADER, **_RANGED},
     Put: {1: _HEADER},
-    Deleted: _DELETED,
-    Transacted: _transacted(NESTED),
-    Granted: {1: _HEADER, 2: Field("lease", signed), 3: Field("ttl", signed)},
+    Deleted: {1: _HEADER, **_DELETED},
+    Transacted: {1: _HEADER, **_transacted(NESTED)},
+    Granted: _LEASE,
     Revoked: {1: _HEADER},
-    Kept: {1: _HEADER, 2: Field("lease", signed), 3: Field("ttl", signed)},
+    Kept: _LEASE,
     Left: {
-        1: _HEADER,
-        2: Field("lease", signed),
-        3: Field("ttl", signed),
+        **_LEASE,
         4: Field("granted", signed),
         5: Field("keys", raw, is_repeated=True),
     },
-    Change: {1: Field("is_deletion", truth), 2: Field("key", _one(KeyValue))},
     Watched: {
         1: _HEADER,
         2: Field("watch", signed),
@@ -300,7 +310,7 @@ _FIELDS: dict[type, dict[int, Field]] = {
         4: Field("is_canceled", truth),
         5: Field("compacted", signed),
         6: Field("reason", text),
-        11: Field("changes", _one(Change), is_repeated=True),
+        11: Field("changes", _CHANGE, is_repeated=True),
     },
     LoggedIn: {1: _HEADER, 2: Field("token", text)},
     State: {
@@ -311,14 +321,7 @@ _FIELDS: dict[type, dict[int, Field]] = {
         8: Field("errors", text, is_repeated=True),
         10: Field("is_learner", truth),
     },
-    Member: {
-        1: Field("id", whole),
-        2: Field("name", text),
-        3: Field("peers", text, is_repeated=True),
-        4: Field("clients", text, is_repeated=True),
-        5: Field("is_learner", truth),
-    },
-    Members: {1: _HEADER, 2: Field("members", _one(Member), is_repeated=True)},
-    Alarm: {1: Field("member", whole), 2: Field("kind", whole)},
-    Alarms: {1: _HEADER, 2: Field("alarms", _one(Alarm), is_repeated=True)},
+    Members: {1: _HEADER, 2: Field("members", _MEMBER, is_repeated=True)},
+    Alarms: {1: _HEADER, 2: Field("alarms", _ALARM, is_repeated=True)},
 }
+_READINGS: dict[type, Reading[Any]] = {kind: Reading(kind, one) for kind, one in _FIELDS.items()}
