@@ -1,0 +1,23 @@
+"""A member that is cut from all others, and still answers its clients: they leave it."""
+
+from __future__ import annotations
+
+from eventually import eventually
+
+LONG = 15.0
+"""A third of this ttl is always left, and outlasts an election."""
+
+
+def test_who_asked_a_member_that_has_lost_its_leader_goes_on_at_another(scenes, cuttable):
+    """The holder is renewed, and the waiter hears of the release: its watch has left, too."""
+    alone = cuttable.followers()[0]
+    for one in scenes:
+        one.hold(cuttable.url_from(alone), ttl=LONG)
+        one.wait_behind(cuttable.url_from(alone), ttl=LONG)
+
+    cuttable.cut_off(alone, silently=True)
+    eventually(lambda: not int(alone.state().get("leader", 0)), what="it has lost its leader")
+    for one in scenes:
+        one.diary.until_renewed()
+
+    assert all(one.is_passed_on() for one in scenes)
