@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from eventually import eventually
 from servers.certificates import Certificates, certificates
@@ -216,6 +216,8 @@ class Cluster(Three[EtcdServer]):
 
     kind = "cluster"
     scheme = "etcd"
+    client_options: ClassVar[dict[str, str]] = {}
+    """What a client of Holdfast has to know besides: nothing."""
 
     def __init__(self, *options: str) -> None:
         super().__init__()

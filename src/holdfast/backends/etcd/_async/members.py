@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakKeyDictionary
 
 from holdfast._async.single_flight import LAST_WORD, AsyncSingleFlight
 from holdfast.backends.etcd import refusals, requests
@@ -16,6 +17,7 @@ from holdfast.backends.etcd.connection import tls
 from holdfast.backends.etcd.connection.aio import Channel
 from holdfast.backends.etcd.http2.calls import Refusal
 from holdfast.backends.etcd.protobuf import Unreadable
+from holdfast.backends.etcd.watching.aio import Watching
 from holdfast.errors import BackendMisbehaved, BackendUnavailable
 from holdfast.runtime import aio as runtime
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
     from holdfast.backends.etcd.addresses import Address
     from holdfast.backends.etcd.requests import Request
-    from holdfast.backends.etcd.watching.aio import Watching
     from holdfast.runtime.clock import Clock
 
 A = TypeVar("A")
@@ -47,7 +48,8 @@ class AsyncMembers:
             for one in address.endpoints
         ]
         self._at = 0
-        self._streams: dict[Watching, Channel] = {}
+        # Weakly: one that an interrupt took from whoever opened it is closed when it is dropped.
+        self._streams = WeakKeyDictionary[Watching, Channel]()
         self._is_closed = False
         self._token = b""
         self._logging_in = AsyncSingleFlight[None](clock)
@@ -223,7 +225,7 @@ class AsyncMembers:
 
     def after_fork_in_child(self) -> None:
         """Let go of the parent's connections without a word."""
-        self._state, self._streams = runtime.StateLock(), {}
+        self._state, self._streams = runtime.StateLock(), WeakKeyDictionary()
         self._logging_in.after_fork_in_child()
         for one in self._channels:
             one.after_fork_in_child()

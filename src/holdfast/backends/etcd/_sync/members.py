@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakKeyDictionary
 
 from holdfast._sync.single_flight import LAST_WORD, SingleFlight
 from holdfast.backends.etcd import refusals, requests
@@ -18,6 +19,7 @@ from holdfast.backends.etcd.connection import tls
 from holdfast.backends.etcd.connection.threads import Channel
 from holdfast.backends.etcd.http2.calls import Refusal
 from holdfast.backends.etcd.protobuf import Unreadable
+from holdfast.backends.etcd.watching.threads import Watching
 from holdfast.errors import BackendMisbehaved, BackendUnavailable
 from holdfast.runtime import threads as runtime
 
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
     from holdfast.backends.etcd.addresses import Address
     from holdfast.backends.etcd.requests import Request
-    from holdfast.backends.etcd.watching.threads import Watching
     from holdfast.runtime.clock import Clock
 
 A = TypeVar("A")
@@ -49,7 +50,8 @@ class Members:
             for one in address.endpoints
         ]
         self._at = 0
-        self._streams: dict[Watching, Channel] = {}
+        # Weakly: one that an interrupt took from whoever opened it is closed when it is dropped.
+        self._streams = WeakKeyDictionary[Watching, Channel]()
         self._is_closed = False
         self._token = b""
         self._logging_in = SingleFlight[None](clock)
@@ -223,7 +225,7 @@ class Members:
 
     def after_fork_in_child(self) -> None:
         """Let go of the parent's connections without a word."""
-        self._state, self._streams = runtime.StateLock(), {}
+        self._state, self._streams = runtime.StateLock(), WeakKeyDictionary()
         self._logging_in.after_fork_in_child()
         for one in self._channels:
             one.after_fork_in_child()
