@@ -137,13 +137,17 @@ class RevisionGuard(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """One who has been admitted, as the store sees it."""
+    """One who has been admitted, as the store sees it.
+
+    `hold` is what a sequencer knows it by, see `core.sequencing.hold_of`; an inspection tells it.
+    """
 
     owner: Owner
     token: int | None
     weight: int
     age: float
     remaining: float | None
+    hold: str = ""
 
 
 @dataclass(frozen=True, slots=True)

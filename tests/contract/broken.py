@@ -374,6 +374,28 @@ class AttestsWhatIsOver(Whole):
             return self.attested.setdefault(name, seen) if seen.holders else seen
 
 
+class AnyHold(str):
+    """Looks like whichever hold one asks for."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+class AttestsByTokenAlone(Whole):
+    """A store that takes whatever sequencer has the token of its holder."""
+
+    law = 12
+
+    class backend_class(AsyncMemoryBackend):
+        async def attest(self, name: str, *, deadline: float) -> Inspection:
+            seen = await super().inspect(name, deadline=deadline)
+            holders = tuple(dataclasses.replace(one, hold=AnyHold()) for one in seen.holders)
+            return dataclasses.replace(seen, holders=holders)
+
+
 TELLING = [
     CountsNoPermits,
     BreaksWhateverIsThere,
@@ -382,6 +404,7 @@ TELLING = [
     CountsNoWaiting,
     SaysNothingOfClosing,
     AttestsWhatIsOver,
+    AttestsByTokenAlone,
 ]
 
 OF_LAWS = (

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Self
 from holdfast._async.handle import AsyncDuty
 from holdfast.core.handing_over import nobodys, to_text
 from holdfast.core.holding import GIVEN_UP, OVER
-from holdfast.core.sequencing import no_sequencers
-from holdfast.core.sequencing import to_text as sequencer_of
+from holdfast.core.sequencing import no_sequencers, sequencer_of
 from holdfast.errors import (
     LeaseLost,
     LockError,
@@ -82,13 +81,13 @@ class AsyncLease:
     def sequencer(self) -> str:
         """A short text by which another service can ask whether this lease still holds.
 
-        Name, mode, token and store: `locks.is_current(text)` checks it, anywhere. It is no
-        secret, and stays the same for as long as the lease lasts.
+        Name, mode, token and which hold it is: `locks.is_current(text)` checks it, by whichever
+        address it knows the store. It is no secret, and stays the same for as long as the lease
+        lasts.
         """
-        backend = self._hold.client.backend
-        if not backend.capabilities.sequencers:
+        if not self._hold.client.backend.capabilities.sequencers:
             raise no_sequencers(self.name)
-        return sequencer_of(self._hold.grant, self.token, store=backend.location)
+        return sequencer_of(self._hold.grant, self.token).to_text()
 
     @property
     def is_trusted(self) -> bool:

@@ -337,11 +337,12 @@ class AsyncLocks:
         """Whether the lease that `lease.sequencer` tells of still holds, as the store sees it.
 
         Never true of one that ended before this was asked: released, expired, broken, or
-        taken. A moment later it may be over: where that matters, compare tokens.
+        taken; nor of one that another store or namespace granted. A moment later it may be
+        over: where that matters, compare tokens.
         """
         client = self._client
         client.enter()
-        asked = from_text(sequencer, store=self.location)
+        asked = from_text(sequencer)
         if not self.capabilities.sequencers:
             raise no_sequencers(asked.name)
         deadline = client.request_deadline()

@@ -127,7 +127,8 @@ class Backend(Protocol):
     def attest(self, name: str, *, deadline: float) -> Inspection:
         """Tell of one name as `inspect` does, and not stale: nothing that ended before this.
 
-        By it a sequencer is judged; who declares `sequencers` keeps to it.
+        By it a sequencer is judged; who declares `sequencers` keeps to it, and tells of each
+        holder which hold it has (`core.sequencing.hold_of`).
         """
         return self.inspect(name, deadline=deadline)
 

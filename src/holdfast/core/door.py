@@ -21,6 +21,7 @@ from holdfast.core.place import (
     Place,
     Standing,
 )
+from holdfast.core.sequencing import hold_of
 from holdfast.core.tokens import next_token
 from holdfast.errors import ConfigurationError
 from holdfast.model import (
@@ -197,7 +198,10 @@ class Door:
         return Inspection(
             name=name,
             capacity=self.capacity,
-            holders=self._holders(now=now),
+            holders=tuple(
+                replace(self._holder(one, now=now), hold=hold_of(one.claim.id, party=one.party))
+                for one in self._holding()
+            ),
             line=tuple(
                 Waiter(Owner.from_text(place.claim.owner), place.weight, number, now - place.since)
                 for number, place in enumerate(line, 1)
@@ -339,9 +343,10 @@ class Door:
         return sum(one.standing is WAITING and one.arrived < place.arrived for one in self.places)
 
     def _holders(self, *, now: float) -> tuple[Holder, ...]:
-        return tuple(
-            self._holder(one, now=now) for one in self.places if one.standing in (HOLDING, ADMITTED)
-        )
+        return tuple(self._holder(one, now=now) for one in self._holding())
+
+    def _holding(self) -> list[Place]:
+        return [one for one in self.places if one.standing in (HOLDING, ADMITTED)]
 
     def _closing(self, *, now: float) -> tuple[Closing, ...]:
         return tuple(

@@ -1,11 +1,16 @@
 """The text by which somebody else can ask whether a lease is still the one that holds.
 
-Chubby calls it a sequencer: name, mode and token of a lock, and where it is. It is no secret,
-and gives nobody any right; unlike the text of a lease that is handed over, it names no claim.
+Chubby calls it a sequencer: name, mode and token of a lock. It is no secret, and gives nobody
+any right; unlike the text of a lease that is handed over, it names no claim.
+
+Tokens compare within one name of one store: in another namespace, table or server the same one
+may be given for the same name. An address does not tell those apart, and the same store has
+several. So a sequencer also says which hold it means, by what no other hold anywhere has.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
 
 FORMAT = "holdfast-sequencer-1:"
 EXCLUSIVE, SHARED = "exclusive", "shared"
-_KINDS = {"name": str, "mode": str, "token": int, "store": str}
+_KINDS = {"name": str, "mode": str, "token": int, "hold": str}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +34,20 @@ class Sequencer:
     name: str
     mode: str
     token: int
-    store: str
+    hold: str
 
     def is_current_in(self, seen: Inspection) -> bool:
         """Whether this very hold is among those that the store tells of."""
         return any(
-            one.token == self.token and mode_of(one.weight, seen.capacity) == self.mode
+            one.token == self.token
+            and one.hold == self.hold
+            and mode_of(one.weight, seen.capacity) == self.mode
             for one in seen.holders
         )
+
+    def to_text(self) -> str:
+        """Return what `from_text` reads."""
+        return packed(FORMAT, asdict(self))
 
 
 def no_sequencers(name: str) -> ConfigurationError:
@@ -51,15 +62,26 @@ def mode_of(weight: int, capacity: int) -> str:
     return EXCLUSIVE if weight >= capacity else SHARED
 
 
-def to_text(grant: Grant, token: int, *, store: str) -> str:
-    """Return what `from_text` reads."""
+def hold_of(claim_id: str, *, party: str | None) -> str:
+    """Return by what a hold is known to those who must not know its claim.
+
+    The hold that an explicit owner's claims share outlasts each of them: nothing of it is random,
+    and its name and token alone say which it is.
+    """
+    if party is not None:
+        return ""
+    return hashlib.blake2b(claim_id.encode(), digest_size=16).hexdigest()
+
+
+def sequencer_of(grant: Grant, token: int) -> Sequencer:
+    """Return what tells of the hold that was granted."""
     claim = grant.claim
     mode = mode_of(claim.weight, claim.capacity)
-    return packed(FORMAT, asdict(Sequencer(claim.name, mode, token, store)))
+    return Sequencer(claim.name, mode, token, hold_of(claim.id, party=claim.party))
 
 
-def from_text(text: str, *, store: str) -> Sequencer:
-    """Return what a text says that is about this store; any other text is refused."""
+def from_text(text: str) -> Sequencer:
+    """Return what the text of a sequencer says; any other text is refused."""
     if not isinstance(text, str):
         awaited = "; await it" if inspect.isawaitable(text) else ""
         raise TypeError(f"a sequencer is a str, not {type(text).__name__}{awaited}")
@@ -70,10 +92,4 @@ def from_text(text: str, *, store: str) -> Sequencer:
         )
     found = Sequencer(**fields)
     checked_name(found.name)  # it went through other hands
-    if found.store != store:
-        # Tokens compare within one store: that of another may be the same by chance.
-        raise ConfigurationError(
-            f"this sequencer is of the store at {found.store!r}, and this client asks {store!r}; "
-            "ask the same store, by the same address"
-        )
     return found

@@ -32,6 +32,10 @@ class Standing:
     party: str | None = None
 
     @property
+    def claim_id(self) -> str:
+        return self.claim.id
+
+    @property
     def weight(self) -> int:
         return self.claim.weight
 

@@ -38,6 +38,11 @@ class Standing:
         """Of a hold without its claim: for how long it still keeps its name closed."""
 
     @property
+    def claim_id(self) -> str:
+        """The id of the claim."""
+        return self.place.claim_id
+
+    @property
     def weight(self) -> int:
         """How much of the capacity it takes."""
         return self.place.weight

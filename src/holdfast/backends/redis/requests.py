@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from holdfast.backends.redis.resp import packed, packed_arguments
 from holdfast.backends.redis.scripts import redis_script
+from holdfast.core.sequencing import hold_of
 from holdfast.errors import BackendMisbehaved
 from holdfast.model import Closing, Holder, Inspection, Owner, Renewal, Waiter
 
@@ -267,7 +268,9 @@ def _all_seen(inside: list[Any], now: int) -> list[Holder | Closing]:
     return [seen for end, record in pairs if (seen := _seen(end, record, now)) is not None]
 
 
-def _seen(end: bytes, record: bytes, now: int) -> Holder | Closing | None:
+def _seen(
+    end: bytes, record: bytes, now: int, *, claim: bytes | None = None
+) -> Holder | Closing | None:
     """Return who holds by a record, or what it keeps closed; None if that is over.
 
     A hold that ended by itself may not have been seen to yet: whoever comes next closes the
@@ -283,7 +286,9 @@ def _seen(end: bytes, record: bytes, now: int) -> Holder | Closing | None:
     remaining = (ends - now) / SECOND
     if one.standing == "C":
         return Closing(one.owner, one.weight, remaining)
-    return Holder(one.owner, one.token, one.weight, max(0.0, (now - one.since) / SECOND), remaining)
+    age = max(0.0, (now - one.since) / SECOND)
+    hold = "" if claim is None else hold_of(claim.decode(), party=one.party)
+    return Holder(one.owner, one.token, one.weight, age, remaining, hold)
 
 
 def _in_order(found: Iterable[Holder]) -> tuple[Holder, ...]:
@@ -310,7 +315,7 @@ def page(reply: list[Any]) -> Page:
         inside={
             claim: seen
             for end, claim, record in places
-            if (seen := _seen(end, record, now)) is not None
+            if (seen := _seen(end, record, now, claim=claim)) is not None
         },
         line=[
             # What it has for a token is when it came.
@@ -355,6 +360,7 @@ class _Record:
     weight: int
     delay: int
     hold: int
+    party: str | None
     owner: Owner
 
 
@@ -362,7 +368,7 @@ def _fields(record: bytes) -> _Record:
     fields = record.decode().split(" ", 9)
     if len(fields) != 10:  # noqa: PLR2004 - see door.lua
         raise BackendMisbehaved(f"a record of a claim cannot be read: {record[:80]!r}")
-    standing, since, token, weight, _, delay, hold, _, _, owner = fields
+    standing, since, token, weight, _, delay, hold, party, _, owner = fields
     return _Record(
         standing,
         int(since),
@@ -370,5 +376,6 @@ def _fields(record: bytes) -> _Record:
         int(weight),
         int(delay),
         int(hold),
+        None if party == "-" else party,
         Owner.from_text(owner),
     )

@@ -23,6 +23,11 @@ class Entry(Weighed, Protocol):
         """What it is called in this line."""
         ...
 
+    @property
+    def claim_id(self) -> str:
+        """Whose it is: the id of a claim."""
+        ...
+
 
 class Line:
     """The line of a name, as the store told it at one moment, and where our own claim stands."""

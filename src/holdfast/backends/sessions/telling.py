@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.backends.sessions import records
+from holdfast.core.sequencing import hold_of
 from holdfast.model import Closing, Held, Holder, Waiter
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def holders_of(entries: Sequence[Entry], seen: Sequence[Seen | None]) -> tuple[H
             weight=entry.weight,
             age=one.age,
             remaining=None,
+            hold=hold_of(entry.claim_id, party=entry.party),
         )
         for entry, one in _there(entries, seen)
         if records.closed_for_in(one.data) is None

@@ -35,7 +35,7 @@ class Node:
     """One claim's node, as its name tells."""
 
     name: str
-    claim: str
+    claim_id: str
     weight: int
     sequence: int
 

@@ -230,7 +230,7 @@ def _age(milliseconds: int) -> float:
 
 def _own(path: str) -> Own | None:
     try:
-        return Own(path, node_of(path.rpartition("/")[2]).claim)
+        return Own(path, node_of(path.rpartition("/")[2]).claim_id)
     except ValueError:
         return None
 

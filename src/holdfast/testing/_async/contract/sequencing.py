@@ -5,8 +5,11 @@ The law: a sequencer of an ended lease is never current.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from holdfast.core.sequencing import from_text
 from holdfast.errors import ConfigurationError
 from holdfast.testing._async.contract.subject import AsyncSubject, requires
 
@@ -124,7 +127,19 @@ class AsyncLawsOfSequencing(AsyncSubject):
             await lease.release()
 
     @requires("sequencers")
-    async def test_law_11_what_is_no_sequencer_of_this_store_is_refused(self) -> None:
+    async def test_law_12_a_sequencer_of_another_store_says_nothing_of_this_one(self) -> None:
+        """Though name and token are equal, as those of two namespaces or two servers may be."""
+        locks, others = self.locks(), self.locks()
+        async with locks.lock("door") as theirs:
+            elsewhere = from_text(theirs.sequencer)
+
+        async with locks.lock("door") as lease:
+            alike = replace(elsewhere, token=lease.token)
+
+            assert not await others.is_current(alike.to_text())
+
+    @requires("sequencers")
+    async def test_law_11_what_is_no_sequencer_is_refused(self) -> None:
         """A mistake is told as one, and not as a lease that is over."""
         locks = self.locks()
 

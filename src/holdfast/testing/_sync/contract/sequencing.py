@@ -7,8 +7,11 @@ The law: a sequencer of an ended lease is never current.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from holdfast.core.sequencing import from_text
 from holdfast.errors import ConfigurationError
 from holdfast.testing._sync.contract.subject import Subject, requires
 
@@ -126,7 +129,19 @@ class LawsOfSequencing(Subject):
             lease.release()
 
     @requires("sequencers")
-    def test_law_11_what_is_no_sequencer_of_this_store_is_refused(self) -> None:
+    def test_law_12_a_sequencer_of_another_store_says_nothing_of_this_one(self) -> None:
+        """Though name and token are equal, as those of two namespaces or two servers may be."""
+        locks, others = self.locks(), self.locks()
+        with locks.lock("door") as theirs:
+            elsewhere = from_text(theirs.sequencer)
+
+        with locks.lock("door") as lease:
+            alike = replace(elsewhere, token=lease.token)
+
+            assert not others.is_current(alike.to_text())
+
+    @requires("sequencers")
+    def test_law_11_what_is_no_sequencer_is_refused(self) -> None:
         """A mistake is told as one, and not as a lease that is over."""
         locks = self.locks()
 

@@ -1,0 +1,110 @@
+"""A sequencer is known at the store that it tells of, by any of its addresses, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from servers import etcd, mariadb, postgresql, redis, redis_cluster, redis_sentinels, zookeeper
+
+from holdfast.core.sequencing import from_text
+
+
+def of_memory(name: str) -> tuple[str, str]:
+    return f"memory://{name}", f"memory://{name}"
+
+
+def of_sqlite(directory: str) -> tuple[str, str]:
+    path = f"{directory}/locks.db"
+    return f"sqlite://{path}", f"sqlite://{directory}/../{directory.rpartition('/')[2]}/locks.db"
+
+
+def of_mariadb(_: str) -> tuple[str, str]:
+    server = mariadb.shared_server()
+    server.run("CREATE DATABASE IF NOT EXISTS test")
+    url = server.url()
+    return url, url.replace("mariadb://", "mysql://")
+
+
+def of_postgresql(_: str) -> tuple[str, str]:
+    url = postgresql.shared_server().url()
+    return url, url.replace("postgresql://", "postgres://")
+
+
+def by_host(url: str) -> tuple[str, str]:
+    """The same server, by another of its names."""
+    return url, url.replace("127.0.0.1", "localhost")
+
+
+def by_order(url: str) -> tuple[str, str]:
+    """The same nodes, named in another order."""
+    scheme, _, rest = url.partition("://")
+    nodes, slash, path = rest.partition("/")
+    turned = ",".join(reversed(nodes.split(",")))
+    return url, f"{scheme}://{turned}{slash}{path}"
+
+
+STORES: dict[str, Callable[[str], tuple[str, str]]] = {
+    "memory": of_memory,
+    "sqlite": of_sqlite,
+    "mariadb": of_mariadb,
+    "mariadb by host": lambda _: by_host(of_mariadb(_)[0]),
+    "postgresql": of_postgresql,
+    "postgresql by host": lambda _: by_host(of_postgresql(_)[0]),
+    "redis": lambda _: by_host(redis.shared_server().url),
+    "redis cluster": lambda _: by_order(redis_cluster.shared_cluster().url),
+    "redis sentinels": lambda _: by_order(redis_sentinels.shared_sentinels().url),
+    "zookeeper": lambda _: by_host(zookeeper.shared_server().url),
+    "etcd": lambda _: by_host(etcd.shared_server().url),
+}
+TABLES = ("mariadb", "postgresql")
+
+
+@pytest.fixture
+def spellings(request, tmp_path, name) -> Sequence[str]:
+    """Two addresses of the one store that a test is about."""
+    where = name if request.param == "memory" else str(tmp_path)
+    return STORES[request.param](where)
+
+
+@pytest.mark.parametrize("spellings", STORES, indirect=True)
+def test_the_same_store_knows_it_by_another_address(flavour, spellings, namespace, name):
+    """The service that checks it was set up by somebody else than the holder."""
+    ours, theirs = (flavour.locks(url, namespace=namespace) for url in spellings)
+
+    lease = ours.lock(name).acquire()
+    text = lease.sequencer
+    assert theirs.is_current(text)
+
+    lease.release()
+    assert not theirs.is_current(text)
+
+
+@pytest.mark.parametrize("spellings", STORES, indirect=True)
+def test_another_namespace_of_the_same_server_does_not_know_it(flavour, spellings, namespace, name):
+    """Though both hold the same name there, and by the same token."""
+    url, _ = spellings
+    ours = flavour.locks(url, namespace=namespace)
+    others = flavour.locks(url, namespace=f"{namespace}-other")
+
+    lease, other = ours.lock(name).acquire(), others.lock(name).acquire()
+    alike = replace(from_text(lease.sequencer), token=other.token).to_text()
+
+    assert not others.is_current(lease.sequencer)
+    assert not others.is_current(alike)
+    assert others.is_current(other.sequencer)
+
+
+@pytest.mark.parametrize("spellings", TABLES, indirect=True)
+def test_another_table_of_the_same_server_does_not_know_it(flavour, spellings, namespace, name):
+    """The address is the same to the letter."""
+    url, _ = spellings
+    ours = flavour.locks(url, namespace=namespace)
+    others = flavour.locks(url, namespace=namespace, table="other_locks")
+
+    lease, other = ours.lock(name).acquire(), others.lock(name).acquire()
+    alike = replace(from_text(lease.sequencer), token=other.token).to_text()
+
+    assert not others.is_current(alike)
+    assert others.is_current(other.sequencer)
