@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from holdfast import Finding
-from holdfast.backends.mysql.findings import findings
+from holdfast.backends.mysql.findings import findings, of_session
 from holdfast.backends.mysql.schema import Tables
 from holdfast.backends.sql.clock_findings import ahead, clock
 
@@ -50,6 +50,8 @@ def test_a_server_that_is_well(found, theirs) -> None:
         "server": "ok",
         "durability": "ok",
         "replication": "ok",
+        "isolation": "ok",
+        "keepalives": "ok",
         "clock": "ok",
         "permissions": "ok",
     }
@@ -114,6 +116,9 @@ def test_a_table_of_somebody_else(found, server, unmade) -> None:
         (("10.11.1-MariaDB", 2, 0, 0), ("durability", "warning", "is 2: a crash forgets")),
         (("10.11.1-MariaDB", 1, 1, 0), ("replication", "note", "sync_binlog is 0")),
         (("8.4.3", 1, 0, 0), ("server", "note", "never run")),
+        (("10.5.22-MariaDB", 1, 0, 0), ("server", "error", "10.5.22-MariaDB, which lacks")),
+        (("10.6.1-MariaDB", 1, 0, 0), ("server", "ok", "10.6.1")),
+        (("5.7.44-log", 1, 0, 0), ("server", "error", "MySQL 5.7.44-log, which lacks")),
     ],
 )
 def test_what_a_servers_settings_mean(row, expected) -> None:
@@ -123,6 +128,55 @@ def test_what_a_servers_settings_mean(row, expected) -> None:
 
     assert said.level == level
     assert words in said.message
+
+
+WELL = {"tx_isolation": "READ-COMMITTED", "log_bin": "OFF", "wait_timeout": "60"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, ("isolation", "ok", "read committed")),
+        ({"tx_isolation": "REPEATABLE-READ"}, ("isolation", "error", "REPEATABLE-READ, although")),
+        (
+            {"transaction_isolation": "SERIALIZABLE"},
+            ("isolation", "error", "SERIALIZABLE, although"),
+        ),
+        (
+            {"log_bin": "ON", "binlog_format": "STATEMENT"},
+            ("isolation", "error", "nothing can be locked"),
+        ),
+        ({"log_bin": "ON", "binlog_format": "MIXED"}, ("isolation", "ok", "read committed")),
+        ({}, ("keepalives", "ok", "after 60 s")),
+        ({"wait_timeout": "28800"}, ("keepalives", "note", "only after 28800 s")),
+        (
+            {
+                "wait_timeout": "28800",
+                "tcp_keepalive_time": "60",
+                "tcp_keepalive_interval": "10",
+                "tcp_keepalive_probes": "6",
+            },
+            ("keepalives", "ok", "after 120 s"),
+        ),
+    ],
+)
+def test_what_holds_for_our_sessions(settings, expected) -> None:
+    subject, level, words = expected
+
+    [said] = [one for one in of_session({**WELL, **settings}) if one.subject == subject]
+
+    assert said.level == level
+    assert words in said.message
+
+
+@pytest.mark.parametrize("level", ["SERIALIZABLE", "REPEATABLE-READ"])
+def test_the_servers_default_isolation_does_not_matter(found, server, theirs, level) -> None:
+    before = server.run("SELECT @@GLOBAL.tx_isolation")[0][0]
+    server.run(f"SET GLOBAL tx_isolation = '{level}'")
+    try:
+        assert found(theirs)["isolation"].level == "ok"
+    finally:
+        server.run(f"SET GLOBAL tx_isolation = '{before}'")
 
 
 @pytest.mark.parametrize(

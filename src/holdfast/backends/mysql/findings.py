@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from holdfast.backends.mysql.statements import NOW
@@ -9,7 +10,7 @@ from holdfast.backends.sql.steps import Ask
 from holdfast.model import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from holdfast.backends.mysql.schema import Tables
     from holdfast.backends.sql.steps import Rows
@@ -19,6 +20,18 @@ SETTINGS = Ask(
     " @@GLOBAL.sync_binlog",
     (),
 )
+
+SESSION = Ask(
+    "SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation',"
+    " 'log_bin', 'binlog_format', 'wait_timeout', 'tcp_keepalive_time', 'tcp_keepalive_interval',"
+    " 'tcp_keepalive_probes')",
+    (),
+)
+"""What holds for our own sessions; a server lists what it knows, and not all know all."""
+
+SLOW_TO_NOTICE = 300.0
+
+OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0)}
 
 TIME = Ask(f"SELECT {NOW}", ())
 
@@ -33,9 +46,25 @@ def findings(rows: Rows) -> Sequence[Finding]:
     )
 
 
+def of_session(settings: Mapping[str, str]) -> Sequence[Finding]:
+    """Return what there is to say of the answer to `SESSION`."""
+    return (_isolation(settings), _keepalives(settings))
+
+
 def version_of(version: str) -> Finding:
-    """Tell which server it is, and whether it was ever tried."""
-    if "mariadb" in version.lower():
+    """Tell which server it is, whether it is new enough, and whether it was ever tried."""
+    kind = "MariaDB" if "mariadb" in version.lower() else "MySQL"
+    number = re.match(r"(?:5\.5\.5-)?(\d+)\.(\d+)", version)  # what an old proxy says first
+    oldest = OLDEST[kind]
+    if number is not None and (int(number[1]), int(number[2])) < oldest:
+        needed = ".".join(map(str, oldest))
+        return Finding(
+            "error",
+            "server",
+            f"{kind} {version}, which lacks what Holdfast's statements need",
+            f"{kind} {needed} or newer is needed",
+        )
+    if kind == "MariaDB":
         return Finding("ok", "server", f"MariaDB {version}")
     return Finding(
         "note",
@@ -67,6 +96,50 @@ def _replicas(has_binlog: int, sync: int) -> Finding:
         f"this server may have replicas{synced}: a failover forgets the leases whose commit had "
         "not arrived there",
         "use semi-synchronous replication, and let the resource refuse smaller tokens",
+    )
+
+
+def _isolation(settings: Mapping[str, str]) -> Finding:
+    level = settings.get("transaction_isolation") or settings.get("tx_isolation", "")
+    logs = settings.get("log_bin") == "ON" and settings.get("binlog_format") == "STATEMENT"
+    if logs:
+        # InnoDB refuses every write of a transaction that reads what is committed.
+        return Finding(
+            "error",
+            "isolation",
+            "binlog_format is STATEMENT, which cannot log what is written at READ COMMITTED, as "
+            "our statements need it: nothing can be locked",
+            "set binlog_format to MIXED or ROW",
+        )
+    if level == "READ-COMMITTED":
+        return Finding("ok", "isolation", "read committed, whatever the server's default is")
+    return Finding(
+        "error",
+        "isolation",
+        f"our session is at {level or 'an unknown level'}, although READ COMMITTED was asked for: "
+        "a read after a lock may miss what others have just written",
+        "see what changes settings between this client and the server",
+    )
+
+
+def _keepalives(settings: Mapping[str, str]) -> Finding:
+    idle, every, times = (
+        float(settings.get(f"tcp_keepalive_{one}", "0")) for one in ("time", "interval", "probes")
+    )
+    noticed = [float(settings["wait_timeout"])]
+    if idle and every and times:
+        noticed.append(idle + every * times)
+    seconds = min(noticed)
+    if seconds <= SLOW_TO_NOTICE:
+        said = f"a client that vanished is noticed after {seconds:.0f} s"
+        return Finding("ok", "keepalives", said)
+    return Finding(
+        "note",
+        "keepalives",
+        f"the server notices only after {seconds:.0f} s that a client's machine has vanished: so "
+        "long its connections are taken",
+        "tcp_keepalive_time = 60, tcp_keepalive_interval = 10, tcp_keepalive_probes = 6 where the "
+        "server has them, or a shorter wait_timeout for the connections that are lent",
     )
 
 

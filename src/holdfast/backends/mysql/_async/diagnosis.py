@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 async def diagnosed(wire: AsyncMysqlWire, tables: Tables, *, deadline: float) -> Sequence[Finding]:
     """Return what the server can promise; nothing is made or changed for it."""
     settings = await wire.ask(findings.SETTINGS, deadline=deadline)
+    session = await wire.ask(findings.SESSION, deadline=deadline)
     before = time.time()
     [[theirs]] = await wire.ask(findings.TIME, deadline=deadline)
     server_ahead = ahead(float(theirs), before=before, after=time.time())
     return (
         *findings.findings(settings),
+        *findings.of_session({str(name): str(value) for name, value in session}),
         clock(server_ahead),
         await _permissions(wire, tables, deadline),
     )

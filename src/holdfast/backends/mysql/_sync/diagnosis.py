@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 def diagnosed(wire: MysqlWire, tables: Tables, *, deadline: float) -> Sequence[Finding]:
     """Return what the server can promise; nothing is made or changed for it."""
     settings = wire.ask(findings.SETTINGS, deadline=deadline)
+    session = wire.ask(findings.SESSION, deadline=deadline)
     before = time.time()
     [[theirs]] = wire.ask(findings.TIME, deadline=deadline)
     server_ahead = ahead(float(theirs), before=before, after=time.time())
     return (
         *findings.findings(settings),
+        *findings.of_session({str(name): str(value) for name, value in session}),
         clock(server_ahead),
         _permissions(wire, tables, deadline),
     )
