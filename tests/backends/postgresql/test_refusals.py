@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from eventually import eventually
 from servers.postgresql import PostgresqlServer, Standby
 
 from holdfast import BackendUnavailable, ConfigurationError
@@ -83,10 +84,46 @@ def test_a_standby_takes_no_locks(wire_to, guarded) -> None:
     with Standby(guarded) as standby:
         wire = wire_to(standby.url())
 
-        with pytest.raises(ConfigurationError, match="takes no writes: it is a standby"):
-            wire.ask("CREATE TABLE x ()")
+        with pytest.raises(BackendUnavailable, match=r"no writes: it is a standby.*by itself"):
+            wire.ask("CREATE TABLE x ()", within=1.0)
 
         assert wire.inner.greeting.is_standby
+
+
+def test_a_standby_that_is_promoted_meanwhile_takes_locks(flavour, guarded, name) -> None:
+    """Whoever asked before gets it, and need not know of the failover."""
+    with Standby(guarded) as standby:
+        locks = flavour.locks(standby.url(), request_timeout=30)
+        asking = flavour.start(locks.lock(name).acquire, timeout=60)
+        eventually(lambda: refusals_of(standby), what="it is asked, and refuses")
+        assert not asking.done()
+
+        standby.promote()
+
+        asking.result(60).release()
+
+
+def test_a_server_that_writes_nothing_for_a_while_is_waited_for(flavour, guarded, name) -> None:
+    """What a session was told when it began stays, though it is no longer so for others."""
+    guarded.run("ALTER ROLE app WITH SUPERUSER")
+    guarded.run("ALTER ROLE app SET default_transaction_read_only = on")
+    url = guarded.url(user="app", password=SECRET)
+    locks = flavour.locks(url, request_timeout=30)
+    before = refusals_of(guarded)
+    asking = flavour.start(locks.lock(name).acquire, timeout=60)
+    eventually(lambda: refusals_of(guarded) > before, what="it is asked, and refuses")
+    assert not asking.done()
+
+    guarded.run("ALTER ROLE app RESET default_transaction_read_only")
+
+    asking.result(60).release()
+    guarded.run("ALTER ROLE app WITH NOSUPERUSER")
+
+
+def refusals_of(server: PostgresqlServer) -> int:
+    """Return how often it has refused to write."""
+    log = (server.directory / "log").read_text(errors="replace")
+    return log.count("read-only transaction") + log.count("during recovery")
 
 
 def test_among_several_hosts_the_primary_is_found(wire_to, guarded) -> None:

@@ -17,13 +17,14 @@ _REPEAT = frozenset({"40001", "40P01", "55P03"})
 FORGOTTEN = frozenset({"26000", "42P05"})
 """A prepared statement is not there, or is there already: a pooler stands between."""
 
+READ_ONLY = "25006"
+"""A standby, perhaps one that is being promoted; or a server that somebody lets write nothing."""
+
 MISSING = frozenset({"42P01", "3F000"})
 """There is no such table, or schema."""
 
 # What to do, by the server's code. {where} is the store, {text} its words.
 _CONFIGURATION = {
-    "25006": "{where} takes no writes: it is a standby, or default_transaction_read_only is set; "
-    "give the primary's address, or all of them (postgresql://host1,host2/database)",
     "28000": "{where} does not let this user in ({text}); see pg_hba.conf",
     "28P01": "{where} does not know this user and password; correct them in the URL",
     "3D000": "{where}: there is no such database; create it, or correct the URL",
@@ -38,6 +39,9 @@ _CONFIGURATION = {
     "22P05": "{where}: the database's encoding cannot hold this text ({text}); it must be UTF8",
 }
 _OUTAGE = {
+    "25006": "{where} takes no writes: it is a standby, or default_transaction_read_only is set; "
+    "while another server takes over, that passes by itself; otherwise give the primary's "
+    "address, or all of them (postgresql://host1,host2/database)",
     "40001": "{where}: others were in the way for too long",
     "40P01": "{where}: others were in the way for too long",
     "53100": "{where} has no room on its disk ({text})",

@@ -72,6 +72,20 @@ def test_the_one_connection_is_dead(flavour, lend, server, name):
     eventually(is_told, what="it is said what is wrong")
 
 
+def test_a_pool_that_its_owner_has_closed_is_told_as_that(flavour, lend, name):
+    """It is no matter of room."""
+    lending = lend("pool")
+    locks = flavour.adopted(lending.client, **PATIENT)
+    locks.lock(name).acquire().release()
+    eventually(lending.is_whole)
+    flavour.call(lending.client.close)
+
+    with pytest.raises(BackendUnavailable, match=r"closed.*open that pool") as told:
+        locks.lock(name).acquire()
+
+    assert "more room" not in str(told.value)
+
+
 def test_a_pool_that_is_not_open_is_told(flavour, server, name):
     is_sync = flavour.name == "sync"
     kind = psycopg_pool.ConnectionPool if is_sync else psycopg_pool.AsyncConnectionPool

@@ -67,7 +67,16 @@ class PostgresqlWire(Wire[Link]):
         if refusals.code_of(error) in refusals.FORGOTTEN and link.prepared is not None:
             link.prepared = None  # a pooler that did not look like one
             return True
+        if refusals.code_of(error) == refusals.READ_ONLY:
+            # It stays so for this connection, though the server may write again, or another is
+            # the primary by now.
+            link.close()
+            return True
         return super()._may_repeat(error, link)
+
+    def _pause(self, error: Exception, attempt: int) -> float:
+        longer = 50 if refusals.code_of(error) == refusals.READ_ONLY else 1
+        return longer * super()._pause(error, attempt)
 
     # -- listening ---------------------------------------------------------------------
 

@@ -90,7 +90,7 @@ class AsyncLender:
             ) from error
         said = str(error) or type(error).__name__
         raise BackendUnavailable(
-            f"{self.where}: no connection was lent ({said}); {self._source.lack}"
+            f"{self.where}: no connection was lent ({said}); {self._source.why_none()}"
         ) from error
 
     def refuse_dead(self) -> None:
@@ -103,7 +103,7 @@ class AsyncLender:
 
     def _lacking(self) -> BackendUnavailable:
         return BackendUnavailable(
-            f"{self.where}: no connection was free in time; {self._source.lack}"
+            f"{self.where}: no connection was free in time; {self._source.why_none()}"
         )
 
     def _forget(self, keeper: AsyncKeeper) -> None:

@@ -161,7 +161,7 @@ class AsyncWire(Generic[L]):
             try:
                 answer = await work(link)
             except self._errors as error:
-                pause = delay(attempt, jitter=self._clock.jitter()) / 50
+                pause = self._pause(error, attempt)
                 is_late = self._clock.now() + pause >= deadline
                 if is_late or not self._may_repeat(error, link):
                     raise self.refusals.refused(error, where=self.where) from error
@@ -181,6 +181,9 @@ class AsyncWire(Generic[L]):
 
     def _may_repeat(self, error: Exception, _link: L) -> bool:
         return self.refusals.may_repeat(error)
+
+    def _pause(self, _error: Exception, attempt: int) -> float:
+        return delay(attempt, jitter=self._clock.jitter()) / 50
 
     # -- connections -------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ class Lender:
             ) from error
         said = str(error) or type(error).__name__
         raise BackendUnavailable(
-            f"{self.where}: no connection was lent ({said}); {self._source.lack}"
+            f"{self.where}: no connection was lent ({said}); {self._source.why_none()}"
         ) from error
 
     def refuse_dead(self) -> None:
@@ -105,7 +105,7 @@ class Lender:
 
     def _lacking(self) -> BackendUnavailable:
         return BackendUnavailable(
-            f"{self.where}: no connection was free in time; {self._source.lack}"
+            f"{self.where}: no connection was free in time; {self._source.why_none()}"
         )
 
     def _forget(self, keeper: Keeper) -> None:

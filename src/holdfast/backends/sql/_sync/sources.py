@@ -35,7 +35,10 @@ class Source:
     has_others = True
     """Whether a dead connection can be replaced by another."""
     lack = "its pool had none to lend; let that have more room, or give the locks one of their own"
-    """Why it gave none in time."""
+
+    def why_none(self) -> str:
+        """Return why it gave none in time, and what to do."""
+        return self.lack
 
     def take(self, patience: float) -> Lent:
         """Return a connection; there is no use in waiting for it longer than so many seconds."""
@@ -56,6 +59,12 @@ class PoolSource(Source):
     def __init__(self, pool: Any) -> None:  # noqa: ANN401 - see above
         self.room = pool.max_size or None
         self._pool = pool
+
+    def why_none(self) -> str:
+        """See the source."""
+        if self._pool.closed:
+            return "open that pool, and close it after the locks"
+        return self.lack
 
     def take(self, patience: float) -> Lent:
         """See the source."""
