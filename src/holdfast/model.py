@@ -43,8 +43,9 @@ class Owner:
     label: str = ""
 
     def __str__(self) -> str:
+        pid = f" pid {self.pid}" if self.pid else ""  # 0 where a store does not know it
         label = f" ({self.label})" if self.label else ""
-        return printable(f"{self.host} pid {self.pid}{label}")
+        return printable(f"{self.host}{pid}{label}")
 
     def to_text(self) -> str:
         """Return the form that stores keep."""
@@ -139,13 +140,14 @@ class RevisionGuard(NamedTuple):
 class Holder:
     """One who has been admitted, as the store sees it.
 
-    `hold` is what a sequencer knows it by, see `core.sequencing.hold_of`; an inspection tells it.
+    It holds for `age` seconds now, None where the store does not know. `hold` is what a
+    sequencer knows it by, see `core.sequencing.hold_of`; an inspection tells it.
     """
 
     owner: Owner
     token: int | None
     weight: int
-    age: float
+    age: float | None
     remaining: float | None
     hold: str = ""
 
@@ -186,7 +188,9 @@ class Held:
 
     def after(self, seconds: float) -> Held:
         """Return the same answer as it reads so much later."""
-        holders = tuple(replace(one, age=one.age + seconds) for one in self.holders)
+        holders = tuple(
+            one if one.age is None else replace(one, age=one.age + seconds) for one in self.holders
+        )
         closing = tuple(
             replace(one, remaining=one.remaining - seconds)
             for one in self.closing

@@ -54,6 +54,24 @@ def test_the_tables_are_made_and_the_second_time_there_is_nothing_to_do(
     assert number_of_tables(server, tables) == 2
 
 
+def test_two_urls_are_one_too_many(init, server, tables) -> None:
+    """Whichever is taken, the tables may be made where nobody expects them."""
+    done = init("--url", "sqlite://elsewhere.db")
+
+    assert done.exit_code == 2
+    assert "give one URL" in done.stderr
+    assert number_of_tables(server, tables) == 0
+
+
+def test_the_url_that_is_given_goes_before_that_of_the_environment(
+    init, server, tables, monkeypatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_URL", "sqlite://elsewhere.db")
+
+    assert init().exit_code == 0
+    assert number_of_tables(server, tables) == 2
+
+
 def test_a_dry_run_prints_what_another_may_run(init, server, tables) -> None:
     done = init("--dry-run")
     assert number_of_tables(server, tables) == 0

@@ -257,7 +257,8 @@ def _sentence(name: str, refused: Refused) -> str:
         first = held.holders[0]
         more = f" and {len(held.holders) - 1} more" if len(held.holders) > 1 else ""
         token = "" if first.token is None else f", token {first.token}"
-        facts.append(f"by {first.owner} for {first.age:.1f} s{token}{more}")
+        age = "" if first.age is None else f" for {first.age:.1f} s"
+        facts.append(f"by {first.owner}{age}{token}{more}")
     if held.closing:
         last = max(held.closing, key=lambda one: one.remaining)
         facts.append(f"closed for {last.remaining:.1f} s more after {last.owner}")

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from holdfast.cli.options import CONTEXT, store_options
 from holdfast.cli.screen import plain, screen, write_json
@@ -36,7 +37,9 @@ Exit codes:
 @click.option("--drop", is_flag=True, help="Drop the tables instead, with every lock in them.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask before --drop.")
 @store_options
+@click.pass_context
 def init(
+    context: click.Context,
     *,
     place: str | None,
     dry_run: bool,
@@ -52,6 +55,8 @@ def init(
     it, or a migration. What is there already is left as it is, so it may be run any number
     of times. All namespaces are in the same tables.
     """
+    if place and context.get_parameter_source("url") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("give one URL: as the argument, or by --url")
     clock = Clock()
     with (
         told(as_json=as_json),

@@ -31,7 +31,7 @@ def overview(seen: Iterable[Inspection]) -> Table:
 
 def _cells(seen: Inspection) -> Iterator[tuple[Text, str, str]]:
     for holder in seen.holders:
-        yield plain(str(holder.owner)), duration(holder.age), _token(holder)
+        yield plain(str(holder.owner)), _age(holder), _token(holder)
     if not seen.holders or seen.closing:
         yield plain(closed(seen) or "nobody", "dim"), "", ""
 
@@ -45,7 +45,7 @@ def details(seen: Inspection) -> Table:
         rows.add_row(
             plain("holds" + weight, "green"),
             plain(str(holder.owner)),
-            duration(holder.age),
+            _age(holder),
             _token(holder),
             ends_in,
         )
@@ -107,7 +107,7 @@ def holder_fields(holder: Holder) -> dict[str, Any]:
 def _owner_fields(owner: Owner) -> dict[str, Any]:
     return {
         "host": owner.host,
-        "pid": owner.pid,
+        "pid": owner.pid or None,
         "context": owner.context,
         "label": owner.label,
     }
@@ -115,6 +115,10 @@ def _owner_fields(owner: Owner) -> dict[str, Any]:
 
 def _weight(weight: int) -> int | str:
     return "all" if weight == ALL else weight
+
+
+def _age(holder: Holder) -> str:
+    return "" if holder.age is None else duration(holder.age)
 
 
 def _token(holder: Holder) -> str:

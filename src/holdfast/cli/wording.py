@@ -36,7 +36,9 @@ def state_of(seen: Inspection) -> str:
     if not seen.holders:
         return closed(seen) or "held by nobody at the moment"
     first, *others = seen.holders
-    text = f"held by {first.owner} for {duration(first.age)}"
+    text = f"held by {first.owner}"
+    if first.age is not None:
+        text += f" for {duration(first.age)}"
     if first.token is not None:
         text += f", token {first.token}"
     return text + (f", and {len(others)} more" if others else "")

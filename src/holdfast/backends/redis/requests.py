@@ -292,7 +292,7 @@ def _seen(
 
 
 def _in_order(found: Iterable[Holder]) -> tuple[Holder, ...]:
-    return tuple(sorted(found, key=lambda one: (one.token or 0, -one.age)))
+    return tuple(sorted(found, key=lambda one: (one.token or 0, -(one.age or 0.0))))
 
 
 def beats(reply: list[int]) -> list[Beat]:

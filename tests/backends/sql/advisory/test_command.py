@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+
+from holdfast import AcquireTimeout
 
 
 @pytest.fixture
@@ -40,6 +43,30 @@ def test_a_holder_is_shown_as_its_connection(command, rivals):
     assert lease.is_trusted
     assert code == 0
     assert "connection " in said
+
+
+def test_of_a_holder_elsewhere_is_told_what_the_server_knows(command, rivals):
+    """Neither its process nor since when it holds."""
+    lease = rivals.locks().lock(rivals.name).acquire()
+
+    said = command("show", rivals.name)[1]
+    [holder] = json.loads(command("show", rivals.name, "--json")[1])["holders"]
+
+    assert lease.is_trusted
+    assert "pid" not in said
+    assert " ms" not in said
+    assert (holder["pid"], holder["age"]) == (None, None)
+
+
+def test_who_does_not_get_it_is_told_no_more_than_that(rivals):
+    lease = rivals.locks().lock(rivals.name).acquire()
+
+    with pytest.raises(AcquireTimeout, match="is held") as refused:
+        rivals.locks().lock(rivals.name).acquire(timeout=0)
+
+    assert lease.is_trusted
+    assert "pid 0" not in str(refused.value)
+    assert "0.0 s" not in str(refused.value)
 
 
 def test_a_free_name_is_told_as_that(command, name):

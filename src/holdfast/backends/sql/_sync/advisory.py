@@ -296,7 +296,7 @@ class AdvisoryBackend(Backend):
                 continue
             label = f"connection {number} of {user}" + (f", {program}" if program else "")
             owner = Owner(host=str(host or "local"), pid=0, label=label)
-            holders.append(Holder(owner=owner, token=None, weight=1, age=0.0, remaining=None))
+            holders.append(Holder(owner=owner, token=None, weight=1, age=None, remaining=None))
         return tuple(holders)
 
     def _holders_here(self, key: Hashable) -> tuple[Holder, ...]:
