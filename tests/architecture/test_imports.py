@@ -34,7 +34,7 @@ ROW = {layer: number for number, row in enumerate(ROWS) for layer in row}
 
 # The client finds its backend by URL, and the backends are written on the client's own layer.
 # So these look up when they are called, and no earlier.
-LAZY = {("_async/locks.py", "urls"), ("_sync/locks.py", "urls")}
+LAZY = {("_async/opening.py", "urls"), ("_sync/opening.py", "urls")}
 
 # The generated trees, and the hand-written pairs below them.
 FLAVOURS = ({"_async", "aio"}, {"_sync", "threads"})
@@ -252,7 +252,7 @@ def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
             "from holdfast.testing._sync import y",
             "the flavours never import each other",
         ),
-        ("_async/locks.py", "from holdfast.urls import x", "urls only inside a function"),
+        ("_async/opening.py", "from holdfast.urls import x", "urls only inside a function"),
         (
             "_async/lock.py",
             "def f():\n    import holdfast.urls",
@@ -355,8 +355,8 @@ def test_the_checker_catches_a_wrong_import(
     [
         ("urls.py", "from holdfast._async import locks\nimport holdfast._sync.lock"),
         ("core/quorum.py", "from holdfast.core.admission import x\nfrom .admission import y"),
-        ("_async/locks.py", "def f():\n    from holdfast.urls import x"),
-        ("_sync/locks.py", "def f():\n    from holdfast import urls"),
+        ("_async/opening.py", "def f():\n    from holdfast.urls import x"),
+        ("_sync/opening.py", "def f():\n    from holdfast import urls"),
         ("_async/lock.py", "import time, asyncio\nfrom . import locks"),
         ("__init__.py", "from holdfast._async.locks import x\nfrom holdfast.urls import y"),
         ("testing/_sync/x.py", "from holdfast._sync.lock import x\nfrom holdfast import Lock"),

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
 
 from holdfast._async.adopting import AsyncAdoption
-from holdfast._async.client import AsyncClient
 from holdfast._async.lock import AsyncLock, refuse_other_flavour
 from holdfast._async.many import AsyncAllOf
+from holdfast._async.opening import AsyncOpening
 from holdfast._async.rwlock import AsyncRWLock
 from holdfast._async.semaphore import AsyncSemaphore
 from holdfast.core.naming import checked_name, checked_prefix, name_for_call
@@ -17,10 +17,7 @@ from holdfast.core.sequencing import from_text, no_sequencers
 from holdfast.errors import ConfigurationError, NotAcquired, TokenUnavailable
 from holdfast.model import TokenQuality
 from holdfast.options import (
-    DEFAULT_REQUEST_TIMEOUT,
-    DEFAULT_TTL,
     AdoptKeywords,
-    ClientOptions,
     LockKeywords,
     LockOptions,
     checked_if_held,
@@ -28,206 +25,25 @@ from holdfast.options import (
     checked_owner,
     checked_token,
 )
-from holdfast.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
     from types import TracebackType
     from typing import Literal
 
-    from holdfast._async.backend import AsyncBackend
     from holdfast._async.lease import AsyncLease
-    from holdfast.model import Capabilities, Event, Finding, Holder, Inspection
+    from holdfast.model import Capabilities, Finding, Holder, Inspection
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AsyncLocks:
+class AsyncLocks(AsyncOpening):
     """A client of one store; locks come from it.
 
     Nothing is connected before the first use. It belongs to one event loop: another one
     needs a client of its own. Close it, or use it in `async with`.
     """
-
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        namespace: str = "holdfast",
-        ttl: float = DEFAULT_TTL,
-        label: str | None = None,
-        request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
-        on_event: Callable[[Event], None] | None = None,
-        clock: Clock | None = None,
-        **backend_options: object,
-    ) -> None:
-        from holdfast import urls  # late: only urls knows the backends
-
-        options = ClientOptions(
-            ttl=ttl,
-            label=label,
-            request_timeout=request_timeout,
-            on_event=on_event,
-            clock=Clock() if clock is None else clock,
-        )
-        backend = urls.open_backend(
-            url,
-            flavour="_async",
-            namespace=namespace,
-            clock=options.clock,
-            options=backend_options,
-        )
-        self._set_up(backend, options)
-
-    @classmethod
-    def from_client(
-        cls,
-        client: object,
-        *,
-        namespace: str = "holdfast",
-        ttl: float = DEFAULT_TTL,
-        label: str | None = None,
-        request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
-        on_event: Callable[[Event], None] | None = None,
-        clock: Clock | None = None,
-        **backend_options: object,
-    ) -> Self:
-        """Return locks where a client that you already have connects to.
-
-        One of redis-py or valkey-py, of this flavour: Redis, RedisCluster, or what
-        Sentinel.master_for returns; or a KazooClient, for either flavour. Only its settings are
-        read, once: its connections are not used by us but left to you.
-
-        An engine of SQLAlchemy's, a pool or a connection of psycopg's, or a connection of the
-        MySQL drivers lends its connections, one for each request, and gets them back as they
-        were. Nothing that you give is ever closed by us.
-        """
-        from holdfast import urls  # late: only urls knows the backends
-
-        options = ClientOptions(
-            ttl=ttl,
-            label=label,
-            request_timeout=request_timeout,
-            on_event=on_event,
-            clock=Clock() if clock is None else clock,
-        )
-        backend = urls.adopt_client(
-            client,
-            flavour="_async",
-            namespace=namespace,
-            clock=options.clock,
-            options=backend_options,
-        )
-        self = cls.__new__(cls)
-        self._set_up(backend, options)
-        return self
-
-    @classmethod
-    def from_factory(
-        cls,
-        connect: Callable[[], object],
-        *,
-        backend: str,
-        namespace: str = "holdfast",
-        ttl: float = DEFAULT_TTL,
-        label: str | None = None,
-        request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
-        on_event: Callable[[Event], None] | None = None,
-        clock: Clock | None = None,
-        **backend_options: object,
-    ) -> Self:
-        """Return locks over connections that a function of yours makes, each time a new one.
-
-        `backend` says whose: "postgresql" (psycopg), "mysql" or "mariadb" (PyMySQL, in asyncio
-        asyncmy). What it returns is ours: it is kept while it is of use, and closed.
-        """
-        from holdfast import urls  # late: only urls knows the backends
-
-        options = ClientOptions(
-            ttl=ttl,
-            label=label,
-            request_timeout=request_timeout,
-            on_event=on_event,
-            clock=Clock() if clock is None else clock,
-        )
-        made = urls.open_by_factory(
-            connect,
-            backend=backend,
-            flavour="_async",
-            namespace=namespace,
-            clock=options.clock,
-            options=backend_options,
-        )
-        self = cls.__new__(cls)
-        self._set_up(made, options)
-        return self
-
-    @classmethod
-    def from_clients(
-        cls,
-        clients: Sequence[object],
-        *,
-        namespace: str = "holdfast",
-        ttl: float = DEFAULT_TTL,
-        label: str | None = None,
-        request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
-        on_event: Callable[[Event], None] | None = None,
-        clock: Clock | None = None,
-        **backend_options: object,
-    ) -> Self:
-        """Return locks on several nodes, to each of which one of your clients connects: Redlock.
-
-        Clients of redis-py or valkey-py, of this flavour. As in `from_client`, only their settings
-        are read, once.
-        """
-        from holdfast import urls  # late: only urls knows the backends
-
-        options = ClientOptions(
-            ttl=ttl,
-            label=label,
-            request_timeout=request_timeout,
-            on_event=on_event,
-            clock=Clock() if clock is None else clock,
-        )
-        backend = urls.adopt_clients(
-            clients,
-            flavour="_async",
-            namespace=namespace,
-            clock=options.clock,
-            options=backend_options,
-        )
-        self = cls.__new__(cls)
-        self._set_up(backend, options)
-        return self
-
-    @classmethod
-    def from_backend(
-        cls,
-        backend: AsyncBackend,
-        *,
-        ttl: float = DEFAULT_TTL,
-        label: str | None = None,
-        request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
-        on_event: Callable[[Event], None] | None = None,
-        clock: Clock | None = None,
-    ) -> Self:
-        """Return a client of a backend that was made by hand: third parties, tests."""
-        options = ClientOptions(
-            ttl=ttl,
-            label=label,
-            request_timeout=request_timeout,
-            on_event=on_event,
-            clock=Clock() if clock is None else clock,
-        )
-        self = cls.__new__(cls)
-        self._set_up(backend, options)
-        return self
-
-    def _set_up(self, backend: AsyncBackend, options: ClientOptions) -> None:
-        # What may be refused comes first: a client is known to its store and to the exit.
-        self._defaults = options.for_locks(shortest_ttl=backend.min_ttl)
-        self._client = AsyncClient(backend, options)
 
     # -- locks -------------------------------------------------------------------------
 
