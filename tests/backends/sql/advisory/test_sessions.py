@@ -57,7 +57,7 @@ def test_a_release_after_the_session_was_ended_tells_of_the_loss(store, rivals):
 def test_a_session_that_is_not_needed_is_given_back(store, rivals, monkeypatch):
     """An idle client costs the server nothing, and is served again when it comes back."""
     flavour = "_sync" if rivals.flavour.name == "sync" else "_async"
-    monkeypatch.setattr(f"holdfast.backends.sql.{flavour}.advisory_session.IDLE", 0.2)
+    monkeypatch.setattr(f"holdfast.backends.sql.{flavour}.advisory_life.IDLE", 0.2)
     before = store.sessions()
     locks = rivals.locks()
     locks.lock(rivals.name).acquire().release()

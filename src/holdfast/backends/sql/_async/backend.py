@@ -26,7 +26,7 @@ from holdfast.runtime import forking
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from holdfast.backends.sql._async.inbox import AsyncEars
+    from holdfast.backends.sql._async.ears import AsyncEars
     from holdfast.backends.sql.steps import Steps
     from holdfast.backends.sql.store import Store
     from holdfast.backends.sql.verbs import Arrived

@@ -5,24 +5,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from holdfast._sync.backend import Backend
-from holdfast._sync.single_flight import LAST_WORD, SingleFlight
 from holdfast._sync.wakeups import Wakeups
-from holdfast.backends.sql._sync.advisory_session import AdvisorySession
+from holdfast.backends.sql._sync.advisory_sessions import AdvisorySessions
 from holdfast.backends.sql.ending import SessionEnded
 from holdfast.backends.sql.lines import LESS_QUICK, QUICK
 from holdfast.backends.sql.local_lines import LocalLines
 from holdfast.core.backoff import delay
 from holdfast.core.tombs import Tombs
-from holdfast.errors import (
-    BackendUnavailable,
-    ConfigurationError,
-    LockError,
-    OutcomeUnknown,
-)
+from holdfast.errors import ConfigurationError, LockError, OutcomeUnknown
 from holdfast.model import (
     Capabilities,
     Grant,
@@ -34,20 +26,13 @@ from holdfast.model import (
     Renewal,
     TokenQuality,
 )
-from holdfast.options import DEFAULT_TTL
-from holdfast.runtime import forking
-from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
-    from holdfast.backends.sql._sync.advisory_connection import AdvisoryConnection
-    from holdfast.backends.sql._sync.advisory_requests import Statements
+    from holdfast.backends.sql._sync.advisory_session import AdvisorySession
     from holdfast.backends.sql.steps import Rows
     from holdfast.model import Claim
-    from holdfast.runtime.clock import Clock
-
-T = TypeVar("T")
 
 FRESH = 0.5
 """A proof that is younger than this part of the ttl renews a lease; heartbeats come sooner."""
@@ -56,7 +41,7 @@ NAMED_AGAIN = 10
 """Of so many questions in vain, one asks who holds it too: that costs more than the others."""
 
 
-class AdvisoryBackend(Backend):
+class AdvisoryBackend(AdvisorySessions):
     """Locks that a session of the server carries. A store says how it is opened and asked."""
 
     capabilities = Capabilities(
@@ -71,31 +56,13 @@ class AdvisoryBackend(Backend):
     )
     min_ttl = 0.05
 
-    def __init__(self, statements: Statements, *, location: str, clock: Clock) -> None:
-        self.location = location
-        self._statements = statements
-        self._clock = clock
-        self._ttl = DEFAULT_TTL
-        self._alarms: list[Callable[[], None]] = []
-        self._begin()
-        forking.forget_in_child(self)
-
     def _begin(self) -> None:
-        self._state = runtime.StateLock()
-        self._session: AdvisorySession | None = None
-        self._lost: list[AdvisorySession] = []
-        """Those that are about to be closed by whoever sends on them."""
-        self._opening = SingleFlight[None](self._clock)
-        self._carriers: dict[str, AdvisorySession] = {}
+        super()._begin()
         self._lines = LocalLines()
         self._wakeups = Wakeups(self._clock)
         self._waiting: dict[str, tuple[Holder, ...]] = {}
         """Those who wait, each with who was last seen to hold what it wants."""
         self._tombs = Tombs()
-
-    def _connect(self, ttl: float, deadline: float) -> AdvisoryConnection:
-        """Return a connection whose session the server ends when nothing came for a ttl."""
-        raise NotImplementedError
 
     # -- taking and giving back --------------------------------------------------------
 
@@ -308,90 +275,9 @@ class AdvisoryBackend(Backend):
         owner = Owner.from_text(standing.claim.owner)
         return (Holder(owner=owner, token=None, weight=1, age=age, remaining=None),)
 
-    # -- sessions ----------------------------------------------------------------------
-
-    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
-        """See the protocol."""
-        self._ttl = ttl
-        self._alarms.append(hurry)
-
-    def _by_session(self, act: Callable[[AdvisorySession], T], deadline: float) -> T:
-        """Return what is seen, by another session if the first one ends meanwhile."""
-        while True:
-            session = self._opened(None, deadline)
-            with suppress(SessionEnded):
-                return act(session)
-
-    def _opened(self, ttl: float | None, deadline: float) -> AdvisorySession:
-        """Return the session to use, opening one where there is none; None takes any ttl."""
-        while (session := self._session) is None or not session.is_usable(self._clock.now()):
-            opening = self._opening.fly(
-                partial(self._open, ttl, deadline), deadline=deadline + LAST_WORD
-            )
-            if opening.is_known:
-                opening.result()
-            elif opening.is_cut_off:
-                raise BackendUnavailable(f"{self.location}: closed before there was a session")
-            if self._clock.now() >= deadline:
-                raise BackendUnavailable(f"{self.location}: there was no time left to connect")
-        if ttl is not None and session.ttl != ttl:
-            session.last_for(ttl, deadline=deadline)
-        return session
-
-    def _open(self, ttl: float | None, deadline: float) -> None:
-        self._ttl = ttl or self._ttl
-        self._lost = [one for one in (*self._lost, self._session) if one and one.is_running()]
-        sent_at = self._clock.now()
-        connection = self._connect(self._ttl, deadline)
-        try:
-            self._session = AdvisorySession(
-                connection,
-                self._statements,
-                ttl=self._ttl,
-                sent_at=sent_at,
-                where=self.location,
-                clock=self._clock,
-                alarm=self._raise_alarm,
-                freed=self._freed,
-            )
-        except BaseException as error:
-            connection.close()
-            if isinstance(error, RuntimeError):
-                raise BackendUnavailable(
-                    f"{self.location}: no thread is to be had for the session: {error}"
-                ) from error
-            raise
-
     def _raise_alarm(self) -> None:
         """Let holders be told, and those who wait ask by another session."""
         for hurry in self._alarms:
             hurry()
         for claim_id in list(self._waiting):
             self._wakeups.ring(claim_id)
-
-    def disown(self, client: str, *, deadline: float) -> None:
-        """See the protocol: the session is left to the server, which ends it in its time."""
-        del client, deadline
-        with self._state:
-            session, self._session = self._session, None
-            self._carriers.clear()
-        if session is not None:
-            session.leave()
-
-    def close(self) -> None:
-        """See the protocol."""
-        self._opening.end()
-        with self._state:
-            session, self._session = self._session, None
-            lost, self._lost = self._lost, []
-            self._carriers.clear()
-        for one in (*lost, session):
-            if one is not None:
-                one.close()
-
-    def after_fork_in_child(self) -> None:
-        """Let the child begin with nothing of the parent's."""
-        session = self._session
-        self._begin()
-        if session is not None:
-            session.leak()

@@ -28,7 +28,7 @@ from holdfast.runtime import forking
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from holdfast.backends.sql._sync.inbox import Ears
+    from holdfast.backends.sql._sync.ears import Ears
     from holdfast.backends.sql.steps import Steps
     from holdfast.backends.sql.store import Store
     from holdfast.backends.sql.verbs import Arrived

@@ -14,7 +14,7 @@ gives connections away between two transactions: there that look is taken more o
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from holdfast._sync.wakeups import Wakeups
 from holdfast.backends.sql._sync.background import Background
@@ -25,9 +25,8 @@ from holdfast.errors import ConfigurationError, LockError
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from holdfast.backends.sql._sync.background import Run
+    from holdfast.backends.sql._sync.ears import Ears, Subscription
     from holdfast.backends.sql._sync.wire import Wire
     from holdfast.backends.sql.lines import Sight
     from holdfast.backends.sql.looking import Looking
@@ -67,56 +66,6 @@ LONGEST = 5.0
 
 MOST = 500
 """As many lines are looked at in one statement."""
-
-
-class Subscription(Protocol):
-    """What hears a channel, on a connection of its own."""
-
-    def listen(self, *, until: float) -> bool:
-        """Tell of what is heard until then, or until kicked; false once the link is broken."""
-        ...
-
-    def attend(self, event: runtime.Event, *, deadline: float) -> None:
-        """Return when the event is set or the deadline has passed."""
-        ...
-
-    def kick(self) -> None:
-        """Let `listen` return."""
-        ...
-
-    def nudge(self) -> None:
-        """Let whoever attends see that its event was set by somebody else."""
-        ...
-
-    def give_up(self) -> None:
-        """Let whoever still opens it fail at once, from any thread."""
-        ...
-
-    def close(self) -> None:
-        """Hear no more."""
-        ...
-
-    def disinherit(self) -> None:
-        """Leave the connection to the parent process, which still uses it."""
-        ...
-
-
-class Ears(Protocol):
-    """A wire on which a server's rings can be heard."""
-
-    def subscribe(
-        self,
-        channel: str,
-        hear: Callable[[str], None],
-        *,
-        deadline: float,
-        begun: Callable[[Subscription], None],
-    ) -> Subscription:
-        """Return a subscription that is proven to hear; `begun` is given it before that.
-
-        Raises NoPush where what the server says unasked does not come through.
-        """
-        ...
 
 
 class Inbox:
