@@ -108,3 +108,19 @@ def test_another_table_of_the_same_server_does_not_know_it(flavour, spellings, n
 
     assert not others.is_current(alike)
     assert others.is_current(other.sequencer)
+
+
+def test_after_a_store_has_lost_everything_none_of_before_is_current(flavour, namespace, name):
+    """Neither while nobody holds the name nor when somebody does."""
+    server = redis.shared_server()
+    locks, others = (flavour.locks(server.url, namespace=namespace) for _ in range(2))
+    text = locks.lock(name, renew=False).acquire().sequencer
+    assert others.is_current(text)
+
+    with server.client() as client:
+        client.flushall()
+
+    assert not others.is_current(text)
+    successor = others.lock(name).acquire()
+    assert not locks.is_current(text)
+    assert locks.is_current(successor.sequencer)
