@@ -21,6 +21,7 @@ ROWS = (
     ("options",),
     ("core",),
     ("runtime",),
+    ("connections",),
     ("_async", "_sync"),
     ("backends",),
     ("urls",),

@@ -1,0 +1,1 @@
+"""Statements on a connection of the caller's; the source of the sync flavour."""
