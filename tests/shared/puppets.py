@@ -60,7 +60,10 @@ class Puppet:
 
     def freeze(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)
-        eventually(lambda: _state_of(self.pid) == "T")
+        eventually(self.is_frozen)
+
+    def is_frozen(self) -> bool:
+        return _state_of(self.pid) == "T"
 
     def thaw(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
