@@ -220,7 +220,7 @@ class WouldDeadlock(LockError, RuntimeError):
 
 
 class TokenUnavailable(LockError):
-    """The backend has no fencing tokens."""
+    """There is no token that fences: the backend has none, or the lease is shared."""
 
     exit_code = 78
     http_status = 501

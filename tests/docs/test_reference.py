@@ -9,6 +9,7 @@ import pytest
 from doc_pages import ROOT
 
 import holdfast
+import holdfast.fencing
 from holdfast.options import LockOptions
 
 API = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
@@ -39,3 +40,8 @@ def test_the_signature_of_the_client_is_as_on_the_page():
     names = [one.partition("=")[0].lstrip("*") for one in shown if one != "*"]
 
     assert names == [*inspect.signature(holdfast.Locks).parameters]
+
+
+@pytest.mark.parametrize("name", holdfast.fencing.__all__)
+def test_every_name_of_the_guards_is_on_the_page(name):
+    assert f"`{name}" in API

@@ -7,6 +7,7 @@ import threading
 from typing import assert_type
 
 import holdfast
+from holdfast import fencing
 
 
 def sync_examples() -> None:
@@ -70,6 +71,25 @@ async def async_handing_over(locks: holdfast.AsyncLocks) -> None:
     both = locks.all("a", "b")
     assert_type(await both.acquire(), tuple[holdfast.AsyncLease, ...])
     await both.release()
+
+
+def fencing_examples(lease: holdfast.Lease, connection: object, client: object) -> None:
+    fencing.fenced_update(connection, "stock", {"id": 7}, lease, {"left": 3})
+    fencing.fenced_upsert(connection, ("shop", "stock"), {"id": 7}, ("door", 33), {}, fence="mark")
+    fencing.seal(connection, "stock", {"id": 7}, fencing.passed_on(lease.sequencer, name="door"))
+    fencing.seal(connection, "stock", {"id": 7}, 33)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    fencing.RedisGuard(client, "mark").command(lease, "SET", "key", "value")
+    fencing.FencedFile("report.csv").write(lease, b"content")
+    assert_type(fencing.fencing_headers(lease), dict[str, str])
+
+
+async def async_fencing_examples(lease: holdfast.AsyncLease, connection: object) -> None:
+    await fencing.async_fenced_update(connection, "stock", {"id": 7}, lease, {"left": 3})
+    await fencing.async_fenced_upsert(connection, "stock", {"id": 7}, lease, {})
+    await fencing.async_seal(connection, "stock", {"id": 7}, lease.sequencer)
+    await fencing.AsyncRedisGuard(object(), b"mark").seal(lease)
+    marks: fencing.Marks = fencing.MemoryMarks()
+    assert_type(await marks.raise_to("door", 33), int)
 
 
 async def async_examples() -> None:
