@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -128,6 +129,26 @@ def test_a_mark_that_was_replaced_meanwhile_is_not_the_one_that_counts(file, pat
     with pytest.raises(StaleToken) as refusal:
         file.write(("door", 34), b"late")
     assert refusal.value.seen == 35
+
+
+def test_a_child_that_is_forked_meanwhile_does_not_keep_others_out(file, path, monkeypatch):
+    """It has the locked file open too, for as long as it lives."""
+    raise_mark, children = file._raise, []
+
+    def forking(mark: int, who: object) -> None:
+        raise_mark(mark, who)
+        if not (child := os.fork()):
+            signal.pause()
+        children.append(child)
+
+    monkeypatch.setattr(file, "_raise", forking)
+    file.seal(("door", 33))
+
+    try:
+        FencedFile(path, timeout=0.05).write(("door", 34), b"content")
+    finally:
+        os.kill(children[0], signal.SIGKILL)
+        os.waitpid(children[0], 0)
 
 
 def test_its_mode_is_kept_and_a_new_file_has_the_usual_one(file, path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from callers import ALL, ONE_OF_EACH
+from servers import postgresql
 
 from holdfast import ConfigurationError, LeaseLost, Locks, StaleToken, TokenUnavailable, fencing
 from holdfast.fencing import fenced_update, fenced_upsert, seal
@@ -155,15 +156,14 @@ def test_a_column_of_text_is_compared_as_a_number_on_sqlite(table_of):
 def test_mysql_sees_a_token_that_was_written_after_its_snapshot(table_of):
     """Its usual isolation shows a plain SELECT what was there when the transaction began."""
     late, other = table_of("pymysql"), table_of("pymysql")
-    other.name = late.name
+    theirs, other.name = other.name, late.name
     assert late.rows() == [(1, "empty", None)]  # the snapshot begins
     other.update(34, "later")
     other.caller.commit()
 
     with pytest.raises(StaleToken):
         late.update(33, "late")
-    other.name = "none"  # dropped by the first
-    other.caller.run("CREATE TABLE IF NOT EXISTS none (id INT)")
+    other.name = theirs
 
 
 def test_an_upsert_touches_no_row_that_only_shares_another_unique_value(plain):
@@ -203,6 +203,7 @@ def test_the_key_of_an_upsert_has_to_be_unique(table_of):
         (1, {}, TypeError, "key is a dict"),
         ({"id": 1}, {"id": 2}, ConfigurationError, "neither the key nor"),
         ({"id": 1}, {"fence": 2}, ConfigurationError, "neither the key nor"),
+        ({"id": 1}, {"FENCE": 2}, ConfigurationError, "neither the key nor"),
         ({"id": 1}, [("words", 1)], TypeError, "values is a dict"),
         ({"": 1}, {}, ConfigurationError, "cannot be the name"),
         ({7: 1}, {}, TypeError, "is a str, not int"),
@@ -248,6 +249,16 @@ def test_shared_leases_are_refused(locks, table_of):
                 table.seal(lease)
     with locks.rwlock("book").write() as writer:
         table.update(writer, "written")
+
+
+def test_a_lease_of_a_backend_without_tokens_is_refused(table_of):
+    table = table_of("sqlite3")
+    with (
+        Locks(postgresql.shared_server().url(), mode="advisory", request_timeout=30) as locks,
+        locks.lock("door") as lease,
+        pytest.raises(TokenUnavailable, match="no fencing tokens"),
+    ):
+        table.update(lease, "never")
 
 
 def test_what_is_nothing_of_a_lease_is_refused(locks, table_of):

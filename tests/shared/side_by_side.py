@@ -33,6 +33,7 @@ ALONE = (
     "tests/interrupts/test_interrupts.py",
     "tests/backends/sqlite/test_leaks.py",
     "tests/backends/test_stock.py",
+    "tests/fencing/test_stock.py",
 )
 """Where every test has a store of its own, or names of its own: these are handed out one by one."""
 
@@ -46,6 +47,7 @@ EARLY = (
     "tests/backends/redlock/contract/test_two_hung.py",
     "tests/backends/sqlite/test_leaks.py::test_a_million_names",
     "tests/backends/test_stock.py",
+    "tests/fencing/test_stock.py",
     "tests/examples/",
     "tests/interrupts/test_interrupts.py",
     "tests/backends/mysql/test_contract.py",
@@ -74,6 +76,7 @@ EARLY = (
     "tests/backends/redis/faults/",
     "tests/backends/redis/topologies/",
     "tests/backends/redis/test_script_costs.py",
+    "tests/fencing/test_frozen_holder.py",
     "tests/cli/test_demo.py",
     "tests/tools/test_new_store.py",
     "tests/docs/",

@@ -60,11 +60,11 @@ def take(path: str, times: int, together: Barrier, entrance: Callable[[], Entran
     for _ in range(times):
         with enter():
             [left] = struct.unpack("=q", os.pread(goods, 8, 0))
-            _spin(MOMENT)
+            spin(MOMENT)
             os.pwrite(goods, struct.pack("=q", left - 1), 0)
 
 
-def _spin(seconds: float) -> None:
+def spin(seconds: float) -> None:
     """Let time pass without giving up the processor, which one would get back much later."""
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:

@@ -101,6 +101,8 @@ class FencedFile:
                     yield mark
                     return
             finally:
+                # Said, not only closed: a child that another thread forks has it open as well.
+                fcntl.flock(mark, fcntl.LOCK_UN)
                 os.close(mark)
 
     def _lock(self, mark: int, deadline: float) -> None:

@@ -41,10 +41,11 @@ class FencedRow:
         """Return what is to be written; the key and the mark are not the caller's to change."""
         if not isinstance(values, Mapping):
             raise TypeError(f"values is a dict of columns, not {type(values).__name__}")
-        if taken := {self.fence, *self.key} & set(values):
+        # Most databases take FENCE and fence for one column, and would write to it twice.
+        ours = {str(one).casefold() for one in (self.fence, *self.key)}
+        if taken := [one for one in values if str(one).casefold() in ours]:
             raise ConfigurationError(
-                f"{', '.join(sorted(taken))}: values may name neither the key nor the column of "
-                "the token"
+                f"{', '.join(taken)}: values may name neither the key nor the column of the token"
             )
         return dict(values)
 

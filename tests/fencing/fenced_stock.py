@@ -1,0 +1,92 @@
+"""Goods in a row that many processes take from, behind a lock and a fence, or without.
+
+    fenced_stock.py KIND WHERE PROCESSES TIMES [STORE]
+
+KIND and WHERE say how the row is reached; without a store of locks nobody locks or fences. It
+ends with 0 if all processes did.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+import sys
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+import psycopg
+import pymysql
+from stock import LONG, MOMENT, spin
+
+from holdfast import Locks
+from holdfast.fencing import fenced_update, seal
+
+KEY = {"id": 1}
+
+
+def connected(kind: str, where: str) -> Any:
+    """Return a connection whose transactions the caller commits."""
+    if kind == "sqlite":
+        return sqlite3.connect(where, timeout=LONG)
+    if kind == "postgresql":
+        return psycopg.connect(where)
+    return pymysql.connect(host="127.0.0.1", port=int(where), user="root", database="callers")
+
+
+class Goods:
+    """The row, as one process sees it."""
+
+    def __init__(self, kind: str, where: str) -> None:
+        self.connection = connected(kind, where)
+
+    def left(self) -> int:
+        cursor = self.connection.cursor()
+        cursor.execute("SELECT left_over FROM goods WHERE id = 1")
+        [left] = cursor.fetchone()
+        return int(left)
+
+    def set_plainly(self, left: int) -> None:
+        self.connection.cursor().execute(f"UPDATE goods SET left_over = {left} WHERE id = 1")
+
+    def take_plainly(self) -> None:
+        left = self.left()
+        self.connection.commit()  # else a database could see that two are at it
+        spin(MOMENT)
+        self.set_plainly(left - 1)
+        self.connection.commit()
+
+    def take(self, lease: Any) -> None:
+        seal(self.connection, "goods", KEY, lease)
+        left = self.left()
+        spin(MOMENT)
+        fenced_update(self.connection, "goods", KEY, lease, {"left_over": left - 1})
+        self.connection.commit()
+
+
+def work(kind: str, where: str, times: int, together: Barrier, store: str) -> None:
+    """Take one after the other, once all processes are there."""
+    goods = Goods(kind, where)
+    lock = Locks(store, request_timeout=LONG).lock("goods") if store else None
+    together.wait(LONG)
+    for _ in range(times):
+        if lock is None:
+            goods.take_plainly()
+            continue
+        with lock.acquire(timeout=LONG) as lease:
+            goods.take(lease)
+
+
+def main(kind: str, where: str, processes: str, times: str, store: str = "") -> None:
+    context = multiprocessing.get_context("fork")
+    together = context.Barrier(int(processes))
+    arguments = (kind, where, int(times), together, store)
+    working = [context.Process(target=work, args=arguments) for _ in range(int(processes))]
+    for one in working:
+        one.start()
+    for one in working:
+        one.join()
+    sys.exit(any(one.exitcode for one in working))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

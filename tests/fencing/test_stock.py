@@ -1,0 +1,57 @@
+"""Sixteen processes take from one row, a hundred times each: behind lock and fence, exactly."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from callers import Caller
+from fencing.fenced_stock import Goods
+from puppets import environment
+from servers import mariadb, postgresql
+from stock import LONG, PROCESSES, TIMES
+
+SCRIPT = Path(__file__).with_name("fenced_stock.py")
+FEW = 20
+"""So often each takes without them, which is enough for some to be lost."""
+
+KINDS = {"sqlite": "sqlite3", "postgresql": "psycopg", "mariadb": "pymysql"}
+
+
+@pytest.fixture(params=KINDS)
+def goods(request, tmp_path):
+    """Give how the row is reached, with so much in it that nothing is left when all have taken."""
+    kind = request.param
+    caller = Caller(KINDS[kind], tmp_path)
+    caller.run("DROP TABLE IF EXISTS goods")
+    caller.run("CREATE TABLE goods (id INT PRIMARY KEY, left_over INT, fence BIGINT)")
+    caller.run(f"INSERT INTO goods (id, left_over) VALUES (1, {PROCESSES * TIMES})")
+    caller.commit()
+    caller.close()
+    if kind == "sqlite":
+        return kind, str(tmp_path / "callers.db")
+    if kind == "postgresql":
+        return kind, postgresql.shared_server().url()
+    return kind, str(mariadb.shared_server().port)
+
+
+def left_when_all_have_taken(goods: tuple[str, str], times: int, *store: str) -> int:
+    command = [sys.executable, str(SCRIPT), *goods, str(PROCESSES), str(times), *store]
+    subprocess.run(command, env=environment(), check=True, timeout=LONG)
+    found = Goods(*goods)
+    left = found.left()
+    found.connection.close()
+    return left
+
+
+@pytest.mark.timeout(LONG)  # a busy machine turns to each of them when it likes
+def test_behind_a_lock_and_a_fence_none_is_lost(goods, tmp_path):
+    assert left_when_all_have_taken(goods, TIMES, f"sqlite://{tmp_path}/locks.db") == 0
+
+
+@pytest.mark.timeout(LONG)  # as above
+def test_without_them_some_are_lost(goods):
+    """Else the other would prove nothing."""
+    assert left_when_all_have_taken(goods, FEW) > PROCESSES * (TIMES - FEW)
