@@ -8,7 +8,6 @@ ends with 0 if all processes did.
 
 from __future__ import annotations
 
-import multiprocessing
 import sqlite3
 import sys
 from multiprocessing.synchronize import Barrier
@@ -16,7 +15,7 @@ from typing import Any
 
 import psycopg
 import pymysql
-from stock import LONG, MOMENT, spin
+from stock import LONG, MOMENT, all_at_once, spin
 
 from holdfast import Locks
 from holdfast.fencing import fenced_update, seal
@@ -63,7 +62,7 @@ class Goods:
         self.connection.commit()
 
 
-def work(kind: str, where: str, times: int, together: Barrier, store: str) -> None:
+def work(together: Barrier, kind: str, where: str, times: int, store: str) -> None:
     """Take one after the other, once all processes are there."""
     goods = Goods(kind, where)
     lock = Locks(store, request_timeout=LONG).lock("goods") if store else None
@@ -77,15 +76,7 @@ def work(kind: str, where: str, times: int, together: Barrier, store: str) -> No
 
 
 def main(kind: str, where: str, processes: str, times: str, store: str = "") -> None:
-    context = multiprocessing.get_context("fork")
-    together = context.Barrier(int(processes))
-    arguments = (kind, where, int(times), together, store)
-    working = [context.Process(target=work, args=arguments) for _ in range(int(processes))]
-    for one in working:
-        one.start()
-    for one in working:
-        one.join()
-    sys.exit(any(one.exitcode for one in working))
+    sys.exit(not all_at_once(int(processes), work, kind, where, int(times), store))
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class Stock:
         return int(left)
 
 
-def take(path: str, times: int, together: Barrier, entrance: Callable[[], Entrance]) -> None:
+def take(together: Barrier, path: str, times: int, entrance: Callable[[], Entrance]) -> None:
     """Take one after the other, once all processes are there."""
     goods, enter = os.open(path, os.O_RDWR), entrance()
     together.wait(LONG)
@@ -85,17 +85,19 @@ def locked(url: str, *, insists: bool) -> Entrance:
 
 def main(path: str, processes: str, times: str, url: str = "", *insist: str) -> None:
     entrance = partial(locked, url, insists=bool(insist)) if url else lambda: nullcontext
+    sys.exit(not all_at_once(int(processes), take, path, int(times), entrance))
+
+
+def all_at_once(processes: int, work: Callable[..., None], *arguments: Any) -> bool:
+    """Return whether so many processes did the work; each is told where all of them meet."""
     context = multiprocessing.get_context("fork")
-    together = context.Barrier(int(processes))
-    taking = [
-        context.Process(target=take, args=(path, int(times), together, entrance))
-        for _ in range(int(processes))
-    ]
-    for one in taking:
+    together = context.Barrier(processes)
+    working = [context.Process(target=work, args=(together, *arguments)) for _ in range(processes)]
+    for one in working:
         one.start()
-    for one in taking:
+    for one in working:
         one.join()
-    sys.exit(any(one.exitcode for one in taking))
+    return not any(one.exitcode for one in working)
 
 
 if __name__ == "__main__":

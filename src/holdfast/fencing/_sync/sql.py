@@ -9,24 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.connections._sync.callers import CallersConnection
-from holdfast.connections.dialects import MYSQL
-from holdfast.errors import BackendMisbehaved, ConfigurationError
-from holdfast.fencing.presenting import Presented, shown
-from holdfast.fencing.rows import FencedRow
-from holdfast.fencing.staleness import stale, whole_mark
+from holdfast.fencing._sync.row_write import RowWrite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holdfast.connections.dialects import Table
-    from holdfast.core.sequencing import Sequencer
-
-ATTEMPTS = 5
-"""Each is in vain only if somebody made the row between two statements of ours."""
-
-REPLACED = 2
-"""What MySQL counts for one row that was there and is now another."""
+    from holdfast.fencing.presenting import Presented
 
 
 def fenced_update(
@@ -48,17 +37,7 @@ def fenced_update(
     statements without it, or of a row that was deleted and made again. It is final when the
     caller's transaction is committed, and not before.
     """
-    who = shown(lease)
-    mine = CallersConnection(connection)
-    row = FencedRow(mine.dialect, table, key, fence)
-    statement = row.update(row.checked(values), who.token)
-    for _ in range(ATTEMPTS):
-        changed = mine.run(statement).changed
-        if changed > 1:
-            raise _several(row)
-        if changed or _is_ours(mine, row, who):
-            return
-    raise _restless(row, who)
+    RowWrite(connection, table, key, lease, fence).update(values)
 
 
 def fenced_upsert(
@@ -76,18 +55,7 @@ def fenced_upsert(
     `fenced_update` does not; and a row that is deleted has forgotten its token, so that a
     late holder can make it again: mark rows as deleted instead.
     """
-    who = shown(lease)
-    mine = CallersConnection(connection)
-    row = FencedRow(mine.dialect, table, key, fence)
-    statement = row.insert_or_update(row.checked(values), who.token)
-    for _ in range(ATTEMPTS):
-        changed = mine.run(statement).changed
-        # Of MySQL 1 may also mean that a row was found and left as it was.
-        if changed == REPLACED or (changed and mine.dialect is not MYSQL):
-            return
-        if _is_ours(mine, row, who, was_made=True):
-            return
-    raise _restless(row, who)
+    RowWrite(connection, table, key, lease, fence).insert_or_update(values)
 
 
 def seal(
@@ -106,51 +74,4 @@ def seal(
 
     It does not stop a write that an earlier holder made before, nor one without a guard.
     """
-    fenced_update(connection, table, key, lease, {}, fence=fence)
-
-
-def _is_ours(
-    mine: CallersConnection, row: FencedRow, who: Sequencer, *, was_made: bool = False
-) -> bool:
-    """Say whether the row has our token, so that what we wrote is there; False to try again."""
-    found = mine.run(row.look()).rows
-    if not found:
-        raise _not_there(row, was_made=was_made)
-    if len(found) > 1:
-        raise _several(row)
-    [(mark, is_strict)] = found
-    if not is_strict:
-        raise ConfigurationError(
-            "this session of MySQL's is not strict: a column that is too small for a token would "
-            "hold another number; add STRICT_TRANS_TABLES to its sql_mode"
-        )
-    if mark is None:
-        return False
-    seen = whole_mark(mark, what=str(row))
-    if seen > who.token:
-        raise stale(who, seen, what=str(row))
-    return seen == who.token
-
-
-def _several(row: FencedRow) -> ConfigurationError:
-    return ConfigurationError(
-        f"{row} is not one row but several, each with a token of its own: name a key that is "
-        "unique, and roll back"
-    )
-
-
-def _not_there(row: FencedRow, *, was_made: bool) -> ConfigurationError:
-    if was_made:
-        return ConfigurationError(
-            f"{row} was neither found nor made: another unique key of the table has those values, "
-            "or the session of MySQL's is not strict (sql_mode)"
-        )
-    return ConfigurationError(f"{row} is not there; fenced_upsert makes it")
-
-
-def _restless(row: FencedRow, who: Sequencer) -> BackendMisbehaved:
-    return BackendMisbehaved(
-        f"{row} was neither written nor had a larger token, {ATTEMPTS} times; does something else "
-        "write to its column of the token?",
-        name=who.name,
-    )
+    RowWrite(connection, table, key, lease, fence).update({})

@@ -1,0 +1,97 @@
+"""One write to a row: sent, and if nothing was changed, looked at to know why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.connections._async.callers import AsyncCallersConnection
+from holdfast.connections.dialects import MYSQL
+from holdfast.errors import BackendMisbehaved, ConfigurationError
+from holdfast.fencing.presenting import Presented, shown
+from holdfast.fencing.rows import FencedRow
+from holdfast.fencing.staleness import stale, whole_mark
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from holdfast.connections.dialects import Table
+    from holdfast.connections.statements import Statement
+
+ATTEMPTS = 5
+"""Each is in vain only if somebody made the row between two statements of ours."""
+
+REPLACED = 2
+"""What MySQL counts for an INSERT that found its row and changed it."""
+
+
+class AsyncRowWrite:
+    """Who writes, by which connection, to which row; a lease that is over raises here."""
+
+    def __init__(
+        self,
+        connection: Any,  # noqa: ANN401 - anybody's
+        table: Table,
+        key: Mapping[str, Any],
+        lease: Presented,
+        fence: str,
+    ) -> None:
+        self._who = shown(lease)
+        self._connection = AsyncCallersConnection(connection)
+        self._row = FencedRow(self._connection.dialect, table, key, fence)
+
+    async def update(self, values: Mapping[str, Any]) -> None:
+        """Write to the row that is there."""
+        statement = self._row.update(self._row.checked(values), self._who.token)
+        lack = "is not there; fenced_upsert makes it"
+        await self._repeat(statement, surely=1, lack=lack)
+
+    async def insert_or_update(self, values: Mapping[str, Any]) -> None:
+        """Write to the row, and make it if it is not there."""
+        statement = self._row.insert_or_update(self._row.checked(values), self._who.token)
+        # Of MySQL 1 may also mean that the row was found and left as it was.
+        surely = REPLACED if self._connection.dialect is MYSQL else 1
+        lack = (
+            "was neither found nor made: another unique key of the table has those values, or the "
+            "session of MySQL's is not strict (sql_mode)"
+        )
+        await self._repeat(statement, surely=surely, lack=lack)
+
+    async def _repeat(self, statement: Statement, *, surely: int, lack: str) -> None:
+        """Run it until it is known what it did; `surely` is the count that says: written."""
+        for _ in range(ATTEMPTS):
+            changed = (await self._connection.run(statement)).changed
+            if changed > surely:
+                raise self._several()
+            if changed == surely or await self._has_our_token(lack):
+                return
+        raise BackendMisbehaved(
+            f"{self._row} was neither written nor had a larger token, {ATTEMPTS} times; does "
+            "something else write to its column of the token?",
+            name=self._who.name,
+        )
+
+    async def _has_our_token(self, lack: str) -> bool:
+        """Say whether the row has our token, so that what we wrote is there; False to try again."""
+        found = (await self._connection.run(self._row.look())).rows
+        if not found:
+            raise ConfigurationError(f"{self._row} {lack}")
+        if len(found) > 1:
+            raise self._several()
+        [(mark, is_strict)] = found
+        if not is_strict:
+            raise ConfigurationError(
+                "this session of MySQL's is not strict: a column that is too small for a token "
+                "would hold another number; add STRICT_TRANS_TABLES to its sql_mode"
+            )
+        if mark is None:
+            return False
+        seen = whole_mark(mark, what=str(self._row))
+        if seen > self._who.token:
+            raise stale(self._who, seen, what=str(self._row))
+        return seen == self._who.token
+
+    def _several(self) -> ConfigurationError:
+        return ConfigurationError(
+            f"{self._row} is not one row but several, each with a token of its own: name a key "
+            "that is unique, and roll back"
+        )
