@@ -44,6 +44,9 @@ class Rows:
             found = connection.execute(text("SELECT words FROM late WHERE id = :id"), {"id": way})
             return found.scalar_one()
 
+    def close(self) -> None:
+        self._engine.dispose()
+
 
 class Keys:
     """A key of Redis for each way."""
@@ -64,6 +67,9 @@ class Keys:
     def read(self, way: str) -> str:
         return self._client.get(way)
 
+    def close(self) -> None:
+        self._client.close()
+
 
 class Files:
     """A file for each way."""
@@ -83,6 +89,9 @@ class Files:
 
     def read(self, way: str) -> str:
         return (self._directory / way).read_text()
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class Requests:
@@ -118,6 +127,9 @@ class Requests:
         found = answer.status, answer.read()
         connection.close()
         return found
+
+    def close(self) -> None:
+        """Each request had a connection of its own."""
 
 
 KINDS = {"rows": Rows, "keys": Keys, "files": Files, "requests": Requests}

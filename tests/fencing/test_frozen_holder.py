@@ -43,7 +43,8 @@ def resource(kind: str, directory: Path) -> Iterator[tuple[str, str]]:
     what, _, of = kind.partition("/")
     if what == "requests":
         where = {"redis": shared_server().url, "sqlite": f"{directory}/marks.db"}.get(of, "")
-        shared_server().client().delete(f"http:{LOCK}")
+        with shared_server().client() as client:
+            client.delete(f"http:{LOCK}")
         with serving(of, where) as port:
             yield what, port
     elif what == "files":
@@ -89,6 +90,7 @@ def test_the_late_write_is_refused_and_without_a_guard_it_lands(kind, tmp_path):
             assert ours.read("plain") == "late"  # else the guard would have stopped nothing
             assert ours.read("fenced") == "second"
         stage.clear_away()
+        ours.close()
 
 
 def test_the_server_says_what_it_lacks(tmp_path):

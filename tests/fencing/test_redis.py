@@ -10,6 +10,7 @@ import pytest
 import redis
 import redis.asyncio.sentinel
 import redis.sentinel
+import valkey
 from both_flavours import FLAVOURS, Loop
 from servers.redis import shared_server
 from servers.redis_cluster import shared_cluster
@@ -182,6 +183,21 @@ def test_keys_of_different_slots_are_refused_by_name_on_a_cluster(flavour):
         place.script(33, "return 1", keys=[place.key])
 
     place.close()
+
+
+def test_clients_of_valkey_are_the_same():
+    key = os.urandom(4).hex()
+    with valkey.Valkey(port=shared_server().port) as client:
+        guard = RedisGuard(client, f"mark:{key}")
+        assert guard.command(("door", 34), "SET", key, "words") == b"OK"
+        with pytest.raises(StaleToken):
+            guard.command(("door", 33), "SET", key, "late")
+
+    port = shared_cluster().masters()[0].port
+    with valkey.ValkeyCluster(host="127.0.0.1", port=port) as cluster:
+        RedisGuard(cluster, f"mark:{{{key}}}").command(("door", 34), "SET", f"{{{key}}}", "words")
+        with pytest.raises(ConfigurationError, match="in different slots of the cluster"):
+            RedisGuard(cluster, "elsewhere").command(("door", 34), "SET", key, "words")
 
 
 def test_a_lease_is_looked_at_first(alone, locks):

@@ -36,7 +36,7 @@ def check_client(client: object, *, is_asyncio: bool) -> None:
 def check_slots(client: object, keys: Sequence[str | bytes]) -> None:
     """Refuse keys that no one node of a cluster has together with the mark."""
     kind = type(client)
-    if not any(one.__name__ == "RedisCluster" for one in kind.__mro__):
+    if not any(one.__name__ in {"RedisCluster", "ValkeyCluster"} for one in kind.__mro__):
         return
     key_slot = import_module(f"{_package(kind)}.crc").key_slot
     mark, *others = [one.encode() if isinstance(one, str) else bytes(one) for one in keys]
