@@ -278,15 +278,13 @@ def test_what_is_nothing_of_a_lease_is_refused(locks, table_of):
             seal(table.caller.connection, table.name, {"id": 1}, wrong)
 
 
-def test_a_token_of_another_name_or_store_is_refused_where_it_is_told(locks):
+def test_a_token_of_another_name_is_refused_and_of_another_store_by_the_store(locks):
     with locks.lock("door") as lease, Locks("memory://other").lock("door") as elsewhere:
-        assert fencing.passed_on(lease.sequencer, name="door", store=locks.location).token
+        assert fencing.passed_on(lease.sequencer, name="door").token == lease.token
         assert fencing.passed_on(("door", 33), name="door").token == 33
-        for passed, expected in (
-            (lease.sequencer, {"name": "gate"}),
-            (("door", 33), {"name": "gate"}),
-            (elsewhere.sequencer, {"store": locks.location}),
-            (("door", 33), {"store": locks.location}),
-        ):
-            with pytest.raises(ConfigurationError, match="was passed on, and this is protected"):
-                fencing.passed_on(passed, **expected)
+        for passed in (lease.sequencer, ("door", 33)):
+            with pytest.raises(ConfigurationError, match="protected by 'gate'"):
+                fencing.passed_on(passed, name="gate")
+
+        assert locks.is_current(lease.sequencer)
+        assert not locks.is_current(elsewhere.sequencer)

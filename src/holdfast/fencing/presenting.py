@@ -39,7 +39,7 @@ def shown(presented: Presented) -> Sequencer:
     if isinstance(presented, Sequencer):
         found = presented
     elif isinstance(presented, str):
-        found = from_text(presented, store=None)
+        found = from_text(presented)
     elif isinstance(presented, tuple):
         found = _of_pair(presented)
     elif not hasattr(presented, "exclusive"):
@@ -58,26 +58,17 @@ def shown(presented: Presented) -> Sequencer:
     return found
 
 
-def passed_on(
-    presented: str | tuple[str, int], *, name: str | None = None, store: str | None = None
-) -> Sequencer:
+def passed_on(presented: str | tuple[str, int], *, name: str | None = None) -> Sequencer:
     """Return what another process passed on, for a guard; refuse another lock than expected.
 
-    Tokens compare within one name and one store. `name` is the lock that protects this
-    resource; `store` is where it is kept, as `locks.location` says it, and asks for the text
-    of a sequencer, since a pair does not tell.
+    `name` is the lock that protects this resource. Tokens compare within one name of one store,
+    and nothing that is passed on tells the store: whether it is this one's lease that holds, only
+    the store can say, by `locks.is_current(text)`.
     """
     found = shown(presented)
     if name is not None and found.name != name:
         raise ConfigurationError(
             f"a token of the lock {found.name!r} was passed on, and this is protected by {name!r}",
-            name=found.name,
-        )
-    if store is not None and found.store != store:
-        said = f"at {found.store!r}" if found.store else "that is not told"
-        raise ConfigurationError(
-            f"a token of the store {said} was passed on, and this is protected by locks at "
-            f"{store!r}; pass on `lease.sequencer`",
             name=found.name,
         )
     return found

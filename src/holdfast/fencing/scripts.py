@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from holdfast.errors import ConfigurationError
 
@@ -49,7 +49,7 @@ class Script:
     sha: str
 
 
-@cache
+@lru_cache(128)
 def around(write: str) -> Script:
     """Return the script that checks, raises the mark and does this; KEYS and ARGV are its own."""
     if write.lstrip().startswith("#!"):
