@@ -17,8 +17,11 @@ from python_source import Token, Unconvertible
 
 PAIRS = {
     "AsyncIterator": "Iterator",
+    "StopAsyncIteration": "StopIteration",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
+    "__aiter__": "__iter__",
+    "__anext__": "__next__",
     "aclose": "close",
     "push_async_callback": "callback",
     "push_async_exit": "push",

@@ -156,6 +156,20 @@ def checked_permits(permits: int, *, capacity: int) -> int:
     return _whole("permits", permits, capacity)
 
 
+def checked_count(option: str, count: int) -> int:
+    """Return how many rows, or how many attempts, or refuse it."""
+    return _whole(option, count, LARGEST_CAPACITY)
+
+
+def checked_poll(poll: float | None) -> float | None:
+    """Return how often is looked for new work, or say what None means."""
+    if poll is not None and _is_outside(_number("poll", poll), above=0.0, at_most=LONGEST_TTL):
+        raise ConfigurationError(
+            f"poll={poll!r}: None ends when nothing is left, more than 0 s looks again so often"
+        )
+    return poll
+
+
 def checked_cancel(cancel: object) -> None:
     """Refuse what nobody could ask whether it is set, before anything waits for it."""
     if cancel is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -117,7 +118,7 @@ class AsyncAcquisition:
 
     def lease_on(self, hold: AsyncHold) -> AsyncLease:
         """Return a handle on the hold, which is ours until it is handed over to the caller."""
-        handle = AsyncHandle(hold, self._lock)
+        handle = AsyncHandle(hold, weakref.ref(self._lock))
         with self._client.state:
             self.handles = (handle,)
             self.owes = True

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import weakref
     from collections.abc import Callable, Sequence
 
     from holdfast._async.client import AsyncClient
@@ -23,9 +23,9 @@ class AsyncHandle:
 
     __slots__ = ("__weakref__", "ended_by", "hold", "is_ended", "is_released", "lease", "lock")
 
-    def __init__(self, hold: AsyncHold, lock: AsyncLock) -> None:
+    def __init__(self, hold: AsyncHold, lock: weakref.ref[AsyncLock]) -> None:
         self.hold = hold
-        self.lock = weakref.ref(lock)
+        self.lock = lock
         self.lease: weakref.ref[AsyncLease] | None = None
         self.is_released = False
         self.is_ended = False

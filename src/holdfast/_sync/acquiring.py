@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -119,7 +120,7 @@ class Acquisition:
 
     def lease_on(self, hold: Hold) -> Lease:
         """Return a handle on the hold, which is ours until it is handed over to the caller."""
-        handle = Handle(hold, self._lock)
+        handle = Handle(hold, weakref.ref(self._lock))
         with self._client.state:
             self.handles = (handle,)
             self.owes = True

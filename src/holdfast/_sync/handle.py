@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import weakref
     from collections.abc import Callable, Sequence
 
     from holdfast._sync.client import Client
@@ -25,9 +25,9 @@ class Handle:
 
     __slots__ = ("__weakref__", "ended_by", "hold", "is_ended", "is_released", "lease", "lock")
 
-    def __init__(self, hold: Hold, lock: Lock) -> None:
+    def __init__(self, hold: Hold, lock: weakref.ref[Lock]) -> None:
         self.hold = hold
-        self.lock = weakref.ref(lock)
+        self.lock = lock
         self.lease: weakref.ref[Lease] | None = None
         self.is_released = False
         self.is_ended = False

@@ -7,7 +7,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Self
 
-from holdfast._sync.handle import Duty
+from holdfast._sync.handle import Duty, Handle
 from holdfast.core.handing_over import nobodys, to_text
 from holdfast.core.holding import GIVEN_UP, OVER
 from holdfast.core.sequencing import no_sequencers, sequencer_of
@@ -24,7 +24,6 @@ from holdfast.runtime import threads as runtime
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from holdfast._sync.handle import Handle
     from holdfast.model import RevisionGuard
 
 
@@ -216,13 +215,34 @@ class Lease:
             client.watchdog.settle(hold, outcome, sent_at=sent_at)
             self.check()
             raise self._unanswered("detach")
+        self.give_up("handed over")
+        return text
+
+    def give_up(self, ended_by: str) -> None:
+        """End it here without asking the store, which knows already that it is over."""
         # In this order: until the handle counts as released it is ours, and a release ends it;
         # from then on nobody can, so it must not be renewed any more.
-        client.remove(hold)
-        handle.is_released, handle.ended_by = True, "handed over"
+        handle, hold = self._handle, self._hold
+        hold.client.remove(hold)
+        handle.is_released, handle.ended_by = True, ended_by
         hold.become(OVER)
         handle.end()
-        return text
+
+    def beyond_its_block(self) -> tuple[Lease, Duty]:
+        """Return a lease that no `with` statement ends, and what ends it should nobody do so.
+
+        Of one that a block will release it is a further lease on the same hold, so that the name
+        is free when both have been released; else it is this one.
+        """
+        hold, client = self._hold, self._hold.client
+        with client.state:
+            self.check()
+            if self._block is None:
+                return self, Duty(client, (self._handle,))
+            handle = Handle(hold, self._handle.lock)
+            duty = Duty(client, (handle,))
+            hold.add(handle)
+        return Lease(handle), duty
 
     def _unanswered(self, what: str) -> OutcomeUnknown:
         return OutcomeUnknown(

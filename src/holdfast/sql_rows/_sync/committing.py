@@ -1,0 +1,205 @@
+# Generated from src/holdfast/sql_rows/_async/committing.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""How each library says that a transaction is over, and whether it can be kept from committing."""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import ConfigurationError
+from holdfast.runtime import threads as runtime
+from holdfast.sql_rows._sync.ties import Tie, Ties, ties_of
+from holdfast.sql_rows.ending.threads import SYNC_FORM, waited_for
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from holdfast._sync.lease import Lease
+
+ACCEPTED = (
+    "a session or connection of SQLAlchemy's, a connection or `connection.transaction()` of "
+    "psycopg's, a connection of PyMySQL's or sqlite3's, or `django.db.transaction`"
+)
+IDLE = 0
+"""What psycopg calls the state of a connection that is in no transaction."""
+
+
+def tie(lease: Lease, transaction: Any) -> CommitBlock | None:  # noqa: ANN401
+    """Let the lease end with the transaction; a block where only leaving it says so."""
+    target = _in_this_flavour(transaction)
+    roots = {one.__module__.partition(".")[0] for one in type(target).__mro__}
+    if "sqlalchemy" in roots and hasattr(target, "in_transaction"):
+        _tie_to_sqlalchemy(lease, target)
+    elif "psycopg" in roots and hasattr(target, "savepoint_name"):
+        return _block_of_psycopg(lease, target)
+    elif roots & {"psycopg", "pymysql"} and hasattr(target, "rollback"):
+        _tie_to_connection(lease, target)
+    elif "sqlite3" in roots and hasattr(target, "rollback"):
+        return CommitBlock(Tie(lease), target)
+    elif "django" in roots or getattr(target, "__name__", "") == "django.db.transaction":
+        _tie_to_django(lease, target)
+    else:
+        raise ConfigurationError(
+            f"{_named(transaction)} is no transaction that is known here: give {ACCEPTED}"
+        )
+    return None
+
+
+def _in_this_flavour(transaction: Any) -> Any:  # noqa: ANN401 - anybody's
+    """Return what has the hooks; refuse what belongs to the other flavour."""
+    if type(transaction).__name__ in {"scoped_session", "async_scoped_session"}:
+        transaction = transaction()
+    is_asyncio = type(transaction).__name__.startswith("Async")
+    if is_asyncio is not bool(SYNC_FORM):
+        raise ConfigurationError(
+            f"{_named(transaction)} and a lease of the {runtime.FLAVOUR} flavour do not go "
+            f"together: take the lease from {runtime.OTHER_CLIENT}"
+        )
+    for one in SYNC_FORM:
+        if hasattr(type(transaction), one) or hasattr(transaction, one):
+            return getattr(transaction, one)
+    return transaction
+
+
+def _named(transaction: object) -> str:
+    kind = type(transaction)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+# -- SQLAlchemy ------------------------------------------------------------------------
+
+
+def _tie_to_sqlalchemy(lease: Lease, target: Any) -> None:  # noqa: ANN401
+    ties, is_new = ties_of(target)
+    ties.add(lease)
+    if not is_new:
+        return
+    listen = import_module("sqlalchemy.event").listen
+    if hasattr(target, "get_bind"):
+        listen(target, "before_commit", lambda _session: ties.check())
+        listen(target, "after_transaction_end", partial(_session_ended, ties))
+    else:
+        listen(target, "commit", partial(_commits, ties))
+        listen(target, "rollback", partial(_rolls_back, ties))
+
+
+def _session_ended(ties: Ties, _session: object, transaction: Any) -> None:  # noqa: ANN401
+    if transaction.parent is None:  # else a savepoint is over, and the rest goes on
+        waited_for(ties.end())
+
+
+def _commits(ties: Ties, connection: Any) -> None:  # noqa: ANN401
+    # A connection tells only that it is about to commit. So it is done here, and once more by
+    # SQLAlchemy, when nothing is left to commit.
+    try:
+        ties.check()
+    except BaseException:
+        # The caller may go on with the connection: nothing of what was refused may stay in it.
+        _rolls_back(ties, connection)
+        raise
+    try:
+        connection.dialect.do_commit(connection.connection)
+    finally:
+        waited_for(ties.end())
+
+
+def _rolls_back(ties: Ties, connection: Any) -> None:  # noqa: ANN401
+    try:
+        connection.dialect.do_rollback(connection.connection)
+    finally:
+        waited_for(ties.end())
+
+
+# -- drivers ---------------------------------------------------------------------------
+
+
+def _tie_to_connection(lease: Lease, connection: Any) -> None:  # noqa: ANN401
+    """Let the connection's own methods see to it: a driver has no hooks."""
+    if _commits_by_itself(connection):
+        raise ConfigurationError(
+            "this connection commits each statement by itself (autocommit), so there is no "
+            "transaction to wait for: begin one, or give psycopg's `connection.transaction()` and "
+            "use what hold_until_commit returns in a `with` statement"
+        )
+    ties, is_new = ties_of(connection)
+    ties.add(lease)
+    if is_new:
+        for name in ("commit", "rollback", "close"):
+            setattr(connection, name, partial(_ends, weakref.ref(connection), ties, name))
+
+
+def _commits_by_itself(connection: Any) -> bool:  # noqa: ANN401
+    if hasattr(connection, "get_autocommit"):
+        return bool(connection.get_autocommit()) and not connection.server_status & 1
+    return bool(connection.autocommit) and connection.info.transaction_status == IDLE
+
+
+def _ends(connection: Any, ties: Ties, verb: str) -> None:  # noqa: ANN401
+    """Do what the method of that name does, and release what was tied to the transaction."""
+    one = connection()
+    if verb == "commit":
+        ties.check()
+    try:
+        getattr(type(one), verb)(one)
+    finally:
+        ties.end()
+
+
+def _block_of_psycopg(lease: Lease, transaction: Any) -> CommitBlock:  # noqa: ANN401
+    if transaction.connection.info.transaction_status != IDLE:
+        raise ConfigurationError(
+            "this connection is in a transaction already, so that leaving `transaction()` commits "
+            "nothing: give the connection, or the outermost transaction"
+        )
+    return CommitBlock(Tie(lease), transaction)
+
+
+class CommitBlock:
+    """A block that commits when it is left, if the lease is still ours, and then releases it."""
+
+    def __init__(self, tie: Tie, transaction: Any) -> None:  # noqa: ANN401
+        self._tie = tie
+        self._transaction = transaction
+
+    def __enter__(self) -> Any:  # noqa: ANN401
+        return self._transaction.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> Any:  # noqa: ANN401
+        leave = self._transaction.__exit__
+        try:
+            if kind is None:
+                try:
+                    self._tie.check()
+                except BaseException as refused:
+                    leave(type(refused), refused, refused.__traceback__)
+                    raise
+            return leave(kind, error, trace)
+        finally:
+            self._tie.end()
+
+
+# -- Django ----------------------------------------------------------------------------
+
+
+def _tie_to_django(lease: Lease, target: Any) -> None:  # noqa: ANN401
+    connection = target.get_connection() if hasattr(target, "get_connection") else target
+    if not connection.in_atomic_block:
+        raise ConfigurationError(
+            "Django is in no transaction here, and would call at once what waits for the commit: "
+            "enter transaction.atomic() first"
+        )
+    # A rollback drops what waits for the commit, and says nothing. Then the tie is dropped too,
+    # and the client's background releases the lease.
+    connection.on_commit(partial(_after_commit, Tie(lease)))
+
+
+def _after_commit(one: Tie) -> None:
+    waited_for(one.end())

@@ -1,0 +1,205 @@
+"""Rows that a worker claims for a while: what is asked of the database, in its own words.
+
+A claimed row has a deadline on the database's clock and a token that grows with every claim of
+it. Whoever renews or finishes names the token, so a row that another has claimed since is left
+alone, whatever the clock says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.connections.dialects import MYSQL, POSTGRESQL, SQLITE
+from holdfast.connections.statements import Statement, Value, joined
+from holdfast.core.tokens import next_token
+from holdfast.errors import ConfigurationError
+from holdfast.model import Claim
+from holdfast.sql_rows.tables import KeyedTable, columns, equal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.connections.dialects import Dialect, Table
+
+NOW = "holdfast_now"
+"""What the clock is called beside the columns of a row."""
+
+# Seconds since 1970, as a double. When a statement began is early enough: it can only make a
+# claim end sooner than its holder counts on, by as long as it has waited for the row.
+_CLOCKS = {
+    SQLITE: "((julianday('now') - 2440587.5) * 86400.0)",
+    POSTGRESQL: "CAST(extract(epoch FROM clock_timestamp()) AS double precision)",
+    MYSQL: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6)",
+}
+
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowClaim(Claim):
+    """A claim that was granted before it was made: the row, and its token."""
+
+    key: Key
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claimable:
+    """Which rows of a table may be claimed, the oldest first, and where that is written down."""
+
+    keyed: KeyedTable
+    where: tuple[tuple[str, object], ...]
+    order_by: tuple[str, ...]
+    until: str
+    token: str
+
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        *,
+        key: str | Sequence[str],
+        where: Mapping[str, object],
+        order_by: str | Sequence[str] | None,
+        until: str,
+        token: str,
+    ) -> Claimable:
+        """Return it, with what is not yet clear made so."""
+        if not isinstance(where, Mapping):
+            raise TypeError(f"where is a dict of columns and values, not {type(where).__name__}")
+        keyed = KeyedTable.of(table, key)
+        if where:
+            columns("where", tuple(where))
+        own = columns("until", until) + columns("token", token)
+        if len({*own, *keyed.key}) < len(own) + len(keyed.key) or set(own) & set(where):
+            raise ConfigurationError(
+                f"until={until!r} and token={token!r} are two columns of their own, beside the key "
+                "and those of `where`"
+            )
+        first = () if order_by is None else columns("order_by", order_by)
+        rest = tuple(one for one in keyed.key if one not in first)
+        return cls(keyed, tuple(where.items()), first + rest, until, token)
+
+    # -- statements --------------------------------------------------------------------
+
+    def look(self, dialect: Dialect, *, limit: int, locks: bool) -> Statement:
+        """Return what reads the oldest that may be claimed.
+
+        With a lock it passes over those that another locks at this moment.
+        """
+        until, now = dialect.quoted(self.until), _CLOCKS[dialect]
+        is_pending = [equal(dialect, self.where), Statement(" AND ")] if self.where else []
+        order = ", ".join(map(dialect.quoted, self.order_by))
+        lock = " FOR UPDATE SKIP LOCKED" if locks and dialect is not SQLITE else ""
+        return Statement(
+            *("SELECT *, ", now, f" AS {NOW} FROM ", dialect.quoted_table(self.keyed.table)),
+            " WHERE ",
+            *is_pending,
+            f"({until} IS NULL OR {until} <= {now}) ORDER BY {order} LIMIT {int(limit)}{lock}",
+        )
+
+    def lock_all(self, dialect: Dialect) -> Statement:
+        """Return what changes nothing, and lets SQLite have one writer from here to the commit.
+
+        Whoever looked first and wrote then would be refused, if another was quicker.
+        """
+        until = dialect.quoted(self.until)
+        return Statement(*self._update(dialect), f"{until} = {until} WHERE 1 = 0")
+
+    def claim(
+        self, dialect: Dialect, rows: Sequence[dict[str, Any]], *, token: int, ttl: float
+    ) -> Statement:
+        """Return what claims the rows, each only if its token is still as it was read."""
+        until = dialect.quoted(self.until)
+        return Statement(
+            *self._update(dialect),
+            *(dialect.quoted(self.token), " = ", Value(token)),
+            *(f", {until} = {_CLOCKS[dialect]} + ", Value(ttl)),
+            *(
+                " WHERE ",
+                self._any_of(dialect, [(self.of_row(one), one[self.token]) for one in rows]),
+            ),
+        )
+
+    def renew(
+        self, dialect: Dialect, claims: Sequence[tuple[Key, int]], *, ttl: float
+    ) -> Statement:
+        """Return what gives those a full ttl again that have not ended."""
+        until, now = dialect.quoted(self.until), _CLOCKS[dialect]
+        return Statement(
+            *self._update(dialect),
+            *(f"{until} = {now} + ", Value(ttl), f" WHERE {until} > {now} AND "),
+            self._any_of(dialect, claims),
+        )
+
+    def still_claimed(self, dialect: Dialect, claims: Sequence[tuple[Key, int]]) -> Statement:
+        """Return what tells which of them are still claimed by their token."""
+        names = ", ".join(map(dialect.quoted, self.keyed.key))
+        until, now = dialect.quoted(self.until), _CLOCKS[dialect]
+        return Statement(
+            *("SELECT ", names, " FROM ", dialect.quoted_table(self.keyed.table)),
+            f" WHERE {until} > {now} AND ",
+            self._any_of(dialect, claims),
+        )
+
+    def give_back(self, dialect: Dialect, key: Key, token: int) -> Statement:
+        """Return what lets others claim the row at once."""
+        until, now = dialect.quoted(self.until), _CLOCKS[dialect]
+        condition = self._any_of(dialect, [(key, token)])
+        return Statement(
+            *self._update(dialect), f"{until} = NULL WHERE {until} > {now} AND ", condition
+        )
+
+    def finish(
+        self, dialect: Dialect, key: Key, token: int, changes: Mapping[str, object]
+    ) -> Statement:
+        """Return what writes the outcome, unless another has claimed the row since.
+
+        Also if the claim has ended by the clock: nobody else has had the row. Once only, since
+        then it is claimed by nobody: a repeat, late, finds nothing to change.
+        """
+        until = dialect.quoted(self.until)
+        assignments = [*self.keyed.changed(dialect, changes), Statement(until, " = NULL")]
+        return Statement(
+            *self._update(dialect),
+            joined(", ", assignments),
+            *(f" WHERE {until} IS NOT NULL AND ", self._any_of(dialect, [(key, token)])),
+        )
+
+    def who_has(self, dialect: Dialect, key: Key) -> Statement:
+        """Return what reads the token of a row as it is now."""
+        table, condition = dialect.quoted_table(self.keyed.table), self.keyed.is_row(dialect, key)
+        lock = dialect.for_update if dialect is MYSQL else ""  # else it shows an old snapshot
+        column = dialect.quoted(self.token)
+        return Statement("SELECT ", column, " FROM ", table, " WHERE ", condition, lock)
+
+    # -- values ------------------------------------------------------------------------
+
+    def of_row(self, row: Mapping[str, Any]) -> Key:
+        """Return the key of a row that was read."""
+        return self.keyed.key_of(row)
+
+    def next_token(self, rows: Sequence[dict[str, Any]]) -> int:
+        """Return one token for all of them: larger than that of every earlier claim of each."""
+        for one in rows:
+            token = one.get(self.token, "")
+            if isinstance(token, bool) or not isinstance(token, int | None):
+                raise ConfigurationError(
+                    f"{self.token!r}, the token of a row of {self.keyed}, is {token!r}: make it a "
+                    "column of whole numbers of 64 bits, spelled as here"
+                )
+        last = max(one[self.token] or 0 for one in rows)
+        return next_token(last=last, clock=float(rows[0][NOW]))
+
+    def _update(self, dialect: Dialect) -> tuple[str, ...]:
+        return ("UPDATE ", dialect.quoted_table(self.keyed.table), " SET ")
+
+    def _any_of(self, dialect: Dialect, claims: Sequence[tuple[Key, int | None]]) -> Statement:
+        """Return the condition that it is one of these rows, and has the token that it had."""
+        conditions = []
+        for key, token in claims:
+            is_row, had = self.keyed.is_row(dialect, key), equal(dialect, [(self.token, token)])
+            conditions.append(Statement("(", is_row, " AND ", had, ")"))
+        return Statement("(", joined(" OR ", conditions), ")")

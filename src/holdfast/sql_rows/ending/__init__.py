@@ -1,0 +1,1 @@
+"""How a lease is released where SQLAlchemy calls: a hook of its own is never awaited."""

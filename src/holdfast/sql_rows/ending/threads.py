@@ -1,0 +1,15 @@
+"""In threads a hook of SQLAlchemy's is a plain call, and so is what it does."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+T = TypeVar("T")
+
+SYNC_FORM: tuple[str, ...] = ()
+"""What is given has the hooks itself."""
+
+
+def waited_for(done: T) -> T:
+    """Return it: whoever called has waited already."""
+    return done

@@ -1,0 +1,35 @@
+"""Whether a connection of the caller's is in a transaction, as its library tells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from holdfast.connections.telling import Kind
+
+_SERVER_STATUS_IN_TRANS = 1
+
+
+def refuse_open(connection: Any, kind: Kind, *, what: str) -> None:  # noqa: ANN401 - anybody's
+    """Refuse one in a transaction, to whoever commits for himself."""
+    if _is_open(connection, kind.library):
+        raise ConfigurationError(
+            f"{what} commits each attempt, and this connection is in a transaction of yours: "
+            "commit or roll back first, or read and write yourself and begin the whole "
+            "transaction again on StaleRow"
+        )
+
+
+def _is_open(connection: Any, library: str) -> bool:  # noqa: ANN401 - anybody's
+    if library == "sqlite3":
+        # One that was opened with autocommit=False says so even if nothing was asked of it.
+        return bool(connection.in_transaction) and getattr(connection, "autocommit", 1) is not False
+    if library == "psycopg":
+        return int(connection.info.transaction_status) != 0
+    if library == "sqlalchemy":
+        return bool(connection.in_transaction())
+    if library == "django":
+        return bool(connection.in_atomic_block)
+    return bool(getattr(connection, "server_status", 0) & _SERVER_STATUS_IN_TRANS)

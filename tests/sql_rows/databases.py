@@ -1,0 +1,102 @@
+"""The databases that rows are kept in: a file, and the two servers that all tests share."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import asyncmy
+import psycopg
+import pymysql
+import sqlalchemy
+from servers import mariadb, postgresql
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+NAMES = ("sqlite", "postgresql", "mariadb")
+WAYS = (
+    *NAMES,
+    *("postgresql asyncio", "mariadb asyncio"),
+    *("sqlalchemy sqlite", "sqlalchemy postgresql", "sqlalchemy mariadb"),
+    *("sqlalchemy postgresql asyncio", "sqlalchemy mariadb asyncio"),
+)
+"""By which libraries it is spoken to."""
+
+TYPES = {"sqlite": ("INTEGER", "REAL"), "postgresql": ("BIGINT", "DOUBLE PRECISION")}
+
+
+class Database:
+    """One of them, and how a connection to it is opened; a table of its own for each test."""
+
+    def __init__(self, way: str, directory: Path) -> None:
+        self.way = way
+        self.name = next(one for one in NAMES if one in way)
+        self.is_asyncio = way.endswith("asyncio")
+        self._path = directory / "rows.db"
+        self._engine: Any = None
+        self.whole, self.real = TYPES.get(self.name, ("BIGINT", "DOUBLE"))
+        if self.name == "mariadb":
+            mariadb.shared_server().run("CREATE DATABASE IF NOT EXISTS test")
+
+    def table(self, columns: str) -> str:
+        """Make a table, and return its name."""
+        name = f"t_{os.urandom(5).hex()}"
+        self.run(f"CREATE TABLE {name} ({columns.format(whole=self.whole, real=self.real)})")
+        return name
+
+    def run(self, statement: str) -> list[Any]:
+        """Return the rows of a statement, on a connection of its own."""
+        connection = connected(self.name, self.address())
+        cursor = connection.cursor()
+        cursor.execute(statement)
+        rows = list(cursor.fetchall()) if cursor.description else []
+        connection.commit()
+        connection.close()
+        return rows
+
+    def address(self) -> str:
+        """Return what `connected` makes a connection of, in any process."""
+        if self.name == "sqlite":
+            return str(self._path)
+        if self.name == "postgresql":
+            return postgresql.shared_server().url()
+        return str(mariadb.shared_server().port)
+
+    def connect(self) -> Any:
+        """Return a new connection, to be awaited in asyncio."""
+        if "sqlalchemy" in self.way:
+            return self._opened_engine().connect()
+        if self.way == "postgresql asyncio":
+            return psycopg.AsyncConnection.connect(self.address())
+        if self.way == "mariadb asyncio":
+            return asyncmy.connect(**_place(self.address()))
+        return connected(self.name, self.address())
+
+    def _opened_engine(self) -> Any:
+        if self._engine is None:
+            make = create_async_engine if self.is_asyncio else sqlalchemy.create_engine
+            self._engine = make(self._engine_url(), poolclass=NullPool)
+        return self._engine
+
+    def _engine_url(self) -> str:
+        if self.name == "sqlite":
+            return f"sqlite:///{self._path}?timeout=60"
+        if self.name == "postgresql":
+            return self.address().replace("://", "+psycopg://")
+        driver = "asyncmy" if self.is_asyncio else "pymysql"
+        return f"mysql+{driver}://root@127.0.0.1:{self.address()}/test"
+
+
+def connected(name: str, address: str) -> Any:
+    """Return a blocking connection to a database, by its driver."""
+    if name == "sqlite":
+        return sqlite3.connect(address, timeout=60)
+    if name == "postgresql":
+        return psycopg.connect(address)
+    return pymysql.connect(**_place(address))
+
+
+def _place(port: str) -> dict[str, Any]:
+    return {"host": "127.0.0.1", "port": int(port), "user": "root", "database": "test"}
