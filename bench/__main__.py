@@ -5,7 +5,17 @@ from __future__ import annotations
 import argparse
 import importlib
 
-SUITES = ("embedded", "etcd", "memcached", "redis", "redlock", "sql", "waiting", "zookeeper")
+SUITES = (
+    "embedded",
+    "etcd",
+    "memcached",
+    "redis",
+    "redlock",
+    "rows",
+    "sql",
+    "waiting",
+    "zookeeper",
+)
 
 
 def main() -> None:

@@ -30,12 +30,11 @@ def hold_until_commit(
     block. The commit is refused (LeaseLost) if the lease is lost by then; not by Django, which
     asks nobody.
 
-    For `connection.transaction()` of psycopg and a connection of sqlite3 it returns a block for a
-    `with` statement, which commits when it is left.
+    For a connection of sqlite3 it returns a block for a `with` statement, which commits when it is
+    left, as the connection's own does.
 
     It does not stop a commit that is under way when the lease ends, nor one that is written as a
-    statement ("COMMIT"), which nobody tells of. A token in the row does:
-    `holdfast.fencing`.
+    statement ("COMMIT"), which nobody tells of. A token in the row does: `holdfast.fencing`.
     """
     if isinstance(lease, AsyncLease):
         return for_asyncio.tie(lease, transaction)

@@ -1,4 +1,4 @@
-"""`holdfast demo`: the three stories that make people look for a distributed lock."""
+"""`holdfast demo`: the four stories that make people look for a distributed lock."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Exit codes:
   0 every run with Holdfast was exact; 1 one was not
 """
 
-STORIES = ("oversell", "jobs", "frozen")
+STORIES = ("oversell", "jobs", "frozen", "transaction")
 
 
 @click.command(epilog=EPILOG, context_settings=CONTEXT)
@@ -42,7 +42,7 @@ def demo(*, story: str | None, url: str | None, namespace: str, as_json: bool) -
     """Play what goes wrong without a lock, and what fixes it.
 
     Real processes on this machine, each story without and with Holdfast: nothing of the
-    outcome is chosen by the program. All three take less than half a minute.
+    outcome is chosen by the program. All four take less than half a minute.
     """
     plays: list[Play] = []
     with told(as_json=as_json):

@@ -52,12 +52,12 @@ def play(url: str | None, *, guarded: bool) -> Play:
         is_right=sold == STOCK and left == 0,
         sold=sold,
         stock=STOCK,
-        spans=_spans([(who, one["begin"], one["end"]) for who, one in sales]),
+        spans=spans_of([(who, one["begin"], one["end"]) for who, one in sales]),
         zoom=14,
     )
 
 
-def _spans(sales: list[tuple[str, float, float]]) -> tuple[Span, ...]:
+def spans_of(sales: list[tuple[str, float, float]]) -> tuple[Span, ...]:
     """Return the sales in order; two that overlap are wrong, since both saw one stock."""
     ordered = sorted(sales, key=lambda one: one[1])
     return tuple(

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from holdfast._async.lease import AsyncLease
 
 ACCEPTED = (
-    "a session or connection of SQLAlchemy's, a connection or `connection.transaction()` of "
-    "psycopg's, a connection of PyMySQL's or sqlite3's, or `django.db.transaction`"
+    "a session or connection of SQLAlchemy's, a connection of psycopg's, PyMySQL's or sqlite3's, "
+    "or `django.db.transaction`"
 )
 IDLE = 0
 """What psycopg calls the state of a connection that is in no transaction."""
@@ -31,12 +31,12 @@ def tie(lease: AsyncLease, transaction: Any) -> AsyncCommitBlock | None:  # noqa
     roots = {one.__module__.partition(".")[0] for one in type(target).__mro__}
     if "sqlalchemy" in roots and hasattr(target, "in_transaction"):
         _tie_to_sqlalchemy(lease, target)
-    elif "psycopg" in roots and hasattr(target, "savepoint_name"):
-        return _block_of_psycopg(lease, target)
     elif roots & {"psycopg", "pymysql"} and hasattr(target, "rollback"):
         _tie_to_connection(lease, target)
     elif "sqlite3" in roots and hasattr(target, "rollback"):
-        return AsyncCommitBlock(AsyncTie(lease), target)
+        ties = AsyncTies()
+        ties.add(lease)
+        return AsyncCommitBlock(ties, target)
     elif "django" in roots or getattr(target, "__name__", "") == "django.db.transaction":
         _tie_to_django(lease, target)
     else:
@@ -116,23 +116,30 @@ def _rolls_back(ties: AsyncTies, connection: Any) -> None:  # noqa: ANN401
 
 def _tie_to_connection(lease: AsyncLease, connection: Any) -> None:  # noqa: ANN401
     """Let the connection's own methods see to it: a driver has no hooks."""
-    if _commits_by_itself(connection):
-        raise ConfigurationError(
-            "this connection commits each statement by itself (autocommit), so there is no "
-            "transaction to wait for: begin one, or give psycopg's `connection.transaction()` and "
-            "use what hold_until_commit returns in a `with` statement"
-        )
+    _refuse_unseen(connection)
     ties, is_new = ties_of(connection)
     ties.add(lease)
     if is_new:
+        mine = weakref.ref(connection)
         for name in ("commit", "rollback", "close"):
-            setattr(connection, name, partial(_ends, weakref.ref(connection), ties, name))
+            setattr(connection, name, partial(_ends, mine, ties, name))
+        if hasattr(connection, "transaction"):
+            connection.transaction = partial(_transaction, mine, ties)
 
 
-def _commits_by_itself(connection: Any) -> bool:  # noqa: ANN401
+def _refuse_unseen(connection: Any) -> None:  # noqa: ANN401
+    """Refuse a transaction whose end nobody would tell of."""
     if hasattr(connection, "get_autocommit"):
-        return bool(connection.get_autocommit()) and not connection.server_status & 1
-    return bool(connection.autocommit) and connection.info.transaction_status == IDLE
+        is_unseen = connection.get_autocommit() and not connection.server_status & 1
+    else:
+        # How deep it is in blocks of `transaction()`, which is told nowhere else.
+        is_unseen = getattr(connection, "_num_transactions", 0) > 0
+    if is_unseen:
+        raise ConfigurationError(
+            "the end of this transaction cannot be seen: give a connection of PyMySQL's that does "
+            "not commit each statement by itself (autocommit), and one of psycopg's before its "
+            "block of `transaction()` is entered"
+        )
 
 
 async def _ends(connection: Any, ties: AsyncTies, verb: str) -> None:  # noqa: ANN401
@@ -146,20 +153,19 @@ async def _ends(connection: Any, ties: AsyncTies, verb: str) -> None:  # noqa: A
         await ties.end()
 
 
-def _block_of_psycopg(lease: AsyncLease, transaction: Any) -> AsyncCommitBlock:  # noqa: ANN401
-    if transaction.connection.info.transaction_status != IDLE:
-        raise ConfigurationError(
-            "this connection is in a transaction already, so that leaving `transaction()` commits "
-            "nothing: give the connection, or the outermost transaction"
-        )
-    return AsyncCommitBlock(AsyncTie(lease), transaction)
+def _transaction(connection: Any, ties: AsyncTies, *args: Any, **options: Any) -> Any:  # noqa: ANN401
+    """Return what `transaction()` of psycopg's does; the outermost releases what was tied."""
+    one = connection()
+    block = type(one).transaction(one, *args, **options)
+    is_outermost = one.info.transaction_status == IDLE
+    return AsyncCommitBlock(ties, block) if is_outermost else block
 
 
 class AsyncCommitBlock:
     """A block that commits when it is left, if the lease is still ours, and then releases it."""
 
-    def __init__(self, tie: AsyncTie, transaction: Any) -> None:  # noqa: ANN401
-        self._tie = tie
+    def __init__(self, ties: AsyncTies, transaction: Any) -> None:  # noqa: ANN401
+        self._ties = ties
         self._transaction = transaction
 
     async def __aenter__(self) -> Any:  # noqa: ANN401
@@ -175,13 +181,13 @@ class AsyncCommitBlock:
         try:
             if kind is None:
                 try:
-                    self._tie.check()
+                    self._ties.check()
                 except BaseException as refused:
                     await leave(type(refused), refused, refused.__traceback__)
                     raise
             return await leave(kind, error, trace)
         finally:
-            await self._tie.end()
+            await self._ties.end()
 
 
 # -- Django ----------------------------------------------------------------------------

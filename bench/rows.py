@@ -1,0 +1,194 @@
+"""Ways to keep several processes from spoiling a row, measured: 1, 8 and 64 of them at one stock.
+
+Each takes one after the other from the same stock in PostgreSQL, which waits for its disk at every
+commit: by the database's own means, by a version column, by claimed rows, and behind a lock.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+import psycopg
+
+import holdfast
+from bench.measuring import machine
+from bench.reporting import Report
+from bench.sql_servers import Postgresql
+from holdfast.sql_rows import Versioned, claim_rows
+
+CONTENDERS = (1, 8, 64)
+SECONDS = 3.0
+PATIENCE = 300.0
+PLENTY = 1_000_000_000
+ROWS = 200_000
+
+
+def statement(url: str) -> Iterator[None]:
+    """One statement that reads and writes in one step."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        while True:
+            connection.execute("UPDATE stock SET n = n - 1 WHERE id = 1 AND n > 0")
+            yield
+
+
+def for_update(url: str) -> Iterator[None]:
+    """Lock the row, look, write: a transaction while one thinks."""
+    with psycopg.connect(url) as connection:
+        while True:
+            found = connection.execute("SELECT n FROM stock WHERE id = 1 FOR UPDATE").fetchone()
+            connection.execute("UPDATE stock SET n = %s WHERE id = 1", [(found or [0])[0] - 1])
+            connection.commit()
+            yield
+
+
+def version(url: str) -> Iterator[None]:
+    """Read, and write what nobody has changed since; again if somebody has."""
+    stock = Versioned("stock", key="id")
+    with psycopg.connect(url, autocommit=True) as connection:
+        while True:
+            stock.retry(connection, 1, change=lambda row: {"n": row["n"] - 1}, attempts=1_000_000)
+            yield
+
+
+def unique(url: str) -> Iterator[None]:
+    """Insert what only one can insert: each tries all in turn, and those after the first fail."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        number = 0
+        while True:
+            number += 1
+            done = connection.execute(
+                "INSERT INTO done VALUES (%s) ON CONFLICT DO NOTHING", [number]
+            )
+            if done.rowcount:
+                yield
+
+
+def _claimed(url: str, limit: int) -> Iterator[None]:
+    with claim_rows(
+        lambda: psycopg.connect(url), "jobs", key="id", where={"done": 0}, limit=limit
+    ) as rows:
+        for row in rows:
+            row.finish(done=1)
+            yield
+
+
+def claimed(url: str) -> Iterator[None]:
+    """Claim a row by SKIP LOCKED, finish it."""
+    yield from _claimed(url, 1)
+
+
+def claimed_by_tens(url: str) -> Iterator[None]:
+    """Claim ten rows at once, finish each."""
+    yield from _claimed(url, 10)
+
+
+def _locked(url: str, sale: str) -> Iterator[None]:
+    locks = holdfast.Locks(url, request_timeout=30)
+    with locks, psycopg.connect(url, autocommit=True) as connection:
+        lock = locks.lock("stock")
+        while True:
+            with lock as lease:
+                found = connection.execute("SELECT n FROM stock WHERE id = 1").fetchone()
+                left = (found or [0])[0] - 1
+                connection.execute(sale, {"n": left, "token": lease.token})  # type: ignore[arg-type]
+            yield
+
+
+def locked(url: str) -> Iterator[None]:
+    """Look and write behind a lock."""
+    yield from _locked(url, "UPDATE stock SET n = %(n)s WHERE id = 1")
+
+
+def fenced(url: str) -> Iterator[None]:
+    """The same, and the row refuses a token smaller than the last."""
+    sale = "UPDATE stock SET n = %(n)s, fence = %(token)s WHERE id = 1 AND fence <= %(token)s"
+    yield from _locked(url, sale)
+
+
+WAYS: dict[str, Callable[[str], Iterator[None]]] = {
+    "one UPDATE that decides": statement,
+    "unique constraint": unique,
+    "SELECT … FOR UPDATE": for_update,
+    "version column (`Versioned`)": version,
+    "`claim_rows`, one at a time": claimed,
+    "`claim_rows(limit=10)`": claimed_by_tens,
+    "lock": locked,
+    "lock + fence": fenced,
+}
+
+
+def contend(way: str, url: str, together: Barrier, told: Any) -> None:  # noqa: ANN401
+    """Work for some seconds, once all are there; tell how long each took."""
+    working = WAYS[way](url)
+    next(working)  # connected, and its tables are known
+    together.wait(PATIENCE)
+    until, took = time.perf_counter() + SECONDS, []
+    began = time.perf_counter()
+    while began < until:
+        next(working)
+        took.append((ended := time.perf_counter()) - began)
+        began = ended
+    told.put(took)
+    together.wait(PATIENCE)  # nobody's goodbye is in another's time
+    working.close()  # type: ignore[attr-defined]
+
+
+def measured(way: str, contenders: int, server: Postgresql) -> tuple[float, float, float]:
+    """Return how many were done each second, and how long one took: median and p99."""
+    prepare(server)
+    context = multiprocessing.get_context("fork")
+    together, told = context.Barrier(contenders), context.Queue()
+    processes = [
+        context.Process(target=contend, args=(way, server.url(), together, told))
+        for _ in range(contenders)
+    ]
+    for one in processes:
+        one.start()
+    took = [each for _ in processes for each in told.get(timeout=PATIENCE)]
+    for one in processes:
+        one.join()
+    p99 = statistics.quantiles(took, n=100)[-1] if len(took) > 1 else took[0]
+    return len(took) / SECONDS, statistics.median(took), p99
+
+
+def prepare(server: Postgresql) -> None:
+    server.run("DROP TABLE IF EXISTS stock, done, jobs")
+    server.run("CREATE TABLE stock (id int PRIMARY KEY, n bigint, version bigint, fence bigint)")
+    server.run("INSERT INTO stock VALUES (1, %s, 0, 0)", PLENTY)
+    server.run("CREATE TABLE done (id bigint PRIMARY KEY)")
+    columns = "id int PRIMARY KEY, done int, claimed_until float8, claim_token bigint"
+    server.run(f"CREATE TABLE jobs ({columns})")
+    server.run("INSERT INTO jobs SELECT n, 0 FROM generate_series(1, %s) n", ROWS)
+    server.run("CREATE INDEX ON jobs (id) WHERE done = 0")
+    server.run("ANALYZE jobs")
+
+
+def main() -> Report:
+    """Measure them all, in turns."""
+    report = Report("rows", "Ways to keep a row right, measured")
+    with Postgresql() as server:
+        busy = os.getloadavg()[0]
+        report.say(
+            f"{machine()}, {os.cpu_count()} processors, {server.version}; the load of the machine "
+            f"was {busy:.1f} before. Processes that take from one stock in PostgreSQL, for "
+            f"{SECONDS:g} s each, one after the other and without a pause; every commit waits for "
+            "the disk. `python -m bench rows` repeats it. Figures of one row are of one moment: "
+            "compare the ways, not the microseconds."
+        )
+        found = {
+            (way, number): measured(way, number, server) for number in CONTENDERS for way in WAYS
+        }
+    for number in CONTENDERS:
+        rows = []
+        for way in WAYS:
+            rate, median, p99 = found[way, number]
+            rows.append([way, f"{rate:,.0f}", f"{median * 1e3:.2f}", f"{p99 * 1e3:.1f}"])
+        title = f"{number} contender{'s' if number > 1 else ''}"
+        report.table(title, ["", "done per second", "median ms", "p99 ms"], rows)
+    return report

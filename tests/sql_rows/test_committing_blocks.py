@@ -1,0 +1,187 @@
+"""Transactions that end where a block is left, savepoints, and what is no transaction at all."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+
+import psycopg
+import pytest
+import sqlalchemy
+from sellers import in_a_file
+from servers import postgresql
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool
+
+from holdfast import AsyncLocks, ConfigurationError, LeaseLost, Locks
+from holdfast.sql_rows import hold_until_commit
+
+READ = "SELECT left_over FROM stock"
+
+
+@pytest.fixture
+def locks(tmp_path):
+    with Locks(f"sqlite://{tmp_path}/locks.db", request_timeout=30) as one:
+        yield one
+
+
+@pytest.fixture
+def others(tmp_path):
+    with Locks(f"sqlite://{tmp_path}/locks.db", request_timeout=30) as one:
+        yield one
+
+
+@pytest.fixture
+def shop(tmp_path):
+    connection = in_a_file(tmp_path / "shop.db")
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_sqlite_sells_two_of_ten_only_if_the_lock_outlives_the_commit(
+    tied, shop, locks, others, tmp_path
+):
+    second = sqlite3.connect(tmp_path / "shop.db", timeout=60)
+
+    def sell(connection):
+        [left] = connection.execute(READ).fetchone()
+        return f"UPDATE stock SET left_over = {left - 1}"
+
+    with locks.lock("stock") as lease:
+        block = hold_until_commit(lease, shop) if tied else shop
+        block.__enter__()
+        shop.execute(sell(shop))
+    early = others.lock("stock").try_acquire()
+    sale = sell(second) if early else ""
+    block.__exit__(None, None, None)
+    after = early or others.lock("stock").acquire(timeout=60)
+    with second:
+        second.execute(sale or sell(second))
+    after.release()
+    second.close()
+
+    assert shop.execute(READ).fetchone() == (8 if tied else 9,)
+
+
+def test_a_block_whose_lease_was_lost_rolls_back(shop, locks):
+    def sell(lease):
+        with hold_until_commit(lease, shop):
+            shop.execute("UPDATE stock SET left_over = 0")
+            locks.break_("stock")
+
+    with pytest.raises(LeaseLost):
+        sell(locks.lock("stock").acquire())
+
+    assert shop.execute(READ).fetchone() == (10,)
+
+
+def test_a_block_that_fails_rolls_back_and_frees_the_name(shop, locks, others):
+    def fail(lease):
+        with hold_until_commit(lease, shop):
+            shop.execute("UPDATE stock SET left_over = 0")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail(locks.lock("stock").acquire())
+
+    assert shop.execute(READ).fetchone() == (10,)
+    assert others.lock("stock").try_acquire() is not None
+
+
+def test_psycopgs_own_transaction_ends_with_its_block(locks, others):
+    with psycopg.connect(postgresql.shared_server().url(), autocommit=True) as connection:
+        hold_until_commit(locks.lock("stock").acquire(), connection)
+        with connection.transaction():
+            with connection.transaction():
+                connection.execute("SELECT 1")
+            assert others.lock("stock").try_acquire() is None
+        assert others.lock("stock").try_acquire() is not None
+
+
+def test_psycopgs_own_transaction_ends_with_its_block_in_asyncio(tmp_path):
+    async def scene():
+        url = postgresql.shared_server().url()
+        async with (
+            AsyncLocks(f"sqlite://{tmp_path}/locks.db", request_timeout=30) as locks,
+            await psycopg.AsyncConnection.connect(url, autocommit=True) as connection,
+        ):
+            lease = await locks.lock("stock").acquire()
+            hold_until_commit(lease, connection)
+            async with connection.transaction():
+                await connection.execute("SELECT 1")
+                assert lease.is_trusted
+            return lease.is_trusted
+
+    assert asyncio.run(scene()) is False
+
+
+def test_psycopgs_own_transaction_rolls_back_when_the_lease_was_lost(locks):
+    with psycopg.connect(postgresql.shared_server().url(), autocommit=True) as connection:
+        connection.execute("CREATE TEMPORARY TABLE mine (n INTEGER)")
+        hold_until_commit(locks.lock("stock").acquire(), connection)
+
+        def write():
+            with connection.transaction():
+                connection.execute("INSERT INTO mine VALUES (1)")
+                locks.break_("stock")
+
+        with pytest.raises(LeaseLost):
+            write()
+        assert connection.execute("SELECT * FROM mine").fetchall() == []
+
+
+def test_a_savepoint_is_not_the_end(shop, locks, others, tmp_path):
+    engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/shop.db", poolclass=NullPool)
+    with Session(engine) as session:
+        hold_until_commit(locks.lock("stock").acquire(), session)
+        with session.begin_nested():
+            session.execute(text("UPDATE stock SET left_over = 5"))
+        assert others.lock("stock").try_acquire() is None
+        session.commit()
+    assert others.lock("stock").try_acquire() is not None
+
+
+def test_a_refused_commit_of_a_connection_leaves_nothing_in_it(shop, locks, tmp_path):
+    """Whoever catches the error and goes on with the connection must not commit it later."""
+    engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/shop.db", poolclass=NullPool)
+    with engine.connect() as connection:
+        hold_until_commit(locks.lock("stock").acquire(), connection)
+        connection.execute(text("UPDATE stock SET left_over = 5"))
+        locks.break_("stock")
+        with pytest.raises(LeaseLost):
+            connection.commit()
+        connection.rollback()  # as SQLAlchemy asks for
+        connection.execute(text("UPDATE stock SET item = 'chair'"))
+        connection.commit()
+
+    assert shop.execute("SELECT item, left_over FROM stock").fetchone() == ("chair", 10)
+
+
+def test_what_is_no_transaction_is_refused(locks):
+    lease = locks.lock("stock").acquire()
+
+    with pytest.raises(ConfigurationError, match=r"builtins\.int is no transaction"):
+        hold_until_commit(lease, 5)
+    with pytest.raises(TypeError, match="lease is what"):
+        hold_until_commit("stock", 5)  # type: ignore[call-overload]
+    with pytest.raises(ConfigurationError, match="do not go together"):
+        hold_until_commit(lease, AsyncSession())
+    with (
+        psycopg.connect(postgresql.shared_server().url(), autocommit=True) as connection,
+        connection.transaction(),
+        pytest.raises(ConfigurationError, match="cannot be seen"),
+    ):
+        hold_until_commit(lease, connection)
+
+    assert lease.is_trusted  # what was refused has changed nothing
+
+
+def test_a_lease_that_is_over_is_refused(shop, locks):
+    lease = locks.lock("stock").acquire()
+    locks.break_("stock")
+
+    with pytest.raises(LeaseLost):
+        hold_until_commit(lease, shop)

@@ -1,0 +1,80 @@
+"""Sixteen processes take a hundred each from one stock: exact, on every database, and not without.
+
+By a version column all take from one row; by claims each takes rows of its own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import stock_of_rows
+from databases import Database
+from puppets import environment
+from stock_of_rows import LONG, PROCESSES, TIMES
+
+ALL = PROCESSES * TIMES
+
+
+def taken(database: Database, table: str, way: str, *, times: int = TIMES) -> list[int]:
+    """Let them all take, and return what each was told that it has."""
+    command = [sys.executable, stock_of_rows.__file__, way, str(PROCESSES), str(times)]
+    command += [database.name, database.address(), table]
+    told = subprocess.run(
+        command, env=environment(), check=True, timeout=LONG, stdout=subprocess.PIPE, text=True
+    )
+    return [int(one) for one in told.stdout.split()]
+
+
+@pytest.fixture
+def stock(plain) -> str:
+    """One row that says how many there are."""
+    table = plain.table("id INTEGER PRIMARY KEY, n INTEGER, version {whole} NOT NULL")
+    plain.run(f"INSERT INTO {table} VALUES (1, {ALL}, 0)")
+    return table
+
+
+@pytest.fixture
+def pieces(plain) -> str:
+    """A row for each of them."""
+    table = plain.table(
+        "id INTEGER PRIMARY KEY, taken INTEGER, claimed_until {real}, claim_token {whole}"
+    )
+    rows = ", ".join(f"({number}, 0, NULL, NULL)" for number in range(ALL))
+    plain.run(f"INSERT INTO {table} VALUES {rows}")
+    return table
+
+
+@pytest.mark.timeout(LONG)  # a busy machine turns to each of them when it likes
+def test_by_a_version_none_is_lost(plain, stock):
+    had = taken(plain, stock, "versioned")
+
+    assert sorted(had) == list(range(ALL))  # each was told another number
+    assert plain.run(f"SELECT n, version FROM {stock}") in ([(0, ALL)], [[0, ALL]])
+
+
+@pytest.mark.timeout(LONG)
+def test_without_a_version_some_are_lost(plain, stock):
+    """Else the test above would prove nothing."""
+    had = taken(plain, stock, "unguarded", times=20)
+
+    [[left]] = plain.run(f"SELECT n FROM {stock}")
+    assert left > ALL - PROCESSES * 20
+    assert len(set(had)) < len(had)
+
+
+@pytest.mark.timeout(LONG)
+def test_by_claims_no_row_is_had_twice_and_none_is_left(plain, pieces):
+    had = taken(plain, pieces, "claimed")
+
+    assert sorted(had) == list(range(ALL))
+    assert plain.run(f"SELECT count(*) FROM {pieces} WHERE taken = 0")[0][0] == 0
+
+
+@pytest.mark.timeout(LONG)
+def test_without_claims_some_rows_are_had_twice(plain, pieces):
+    """Else the test above would prove nothing."""
+    had = taken(plain, pieces, "unclaimed", times=20)
+
+    assert len(set(had)) < len(had)

@@ -1,0 +1,36 @@
+"""A worker as people write it, ended by SIGTERM: it tells which row it works on, and which is done.
+
+    worker_loop.py DATABASE ADDRESS TABLE
+
+It goes on with a row when a line comes on stdin.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from databases import connected
+
+from holdfast.sql_rows import claim_rows
+
+
+def say(*words: object) -> None:
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
+name, address, table = sys.argv[1:]
+for row in claim_rows(
+    lambda: connected(name, address),
+    table,
+    key="id",
+    where={"state": "pending"},
+    limit=3,
+    poll=3600,
+):
+    say("has", row["id"])
+    if row["id"] < 100:
+        sys.stdin.readline()
+    row.finish(state="done")
+    say("did", row["id"])
+say("over")

@@ -1,0 +1,38 @@
+"""A worker in a process of its own: it claims a row, and finishes it when it is told to.
+
+    worker_puppet.py DATABASE DATABASE-ADDRESS TABLE STAGE-ADDRESS ttl=SECONDS
+
+It tells what it was told to do, and how that ended.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from databases import connected
+from puppets import seconds_of, serve
+
+from holdfast import NotOwner
+from holdfast.sql_rows import claim_rows
+
+
+class Worker:
+    def __init__(self, name: str, address: str, table: str, *, ttl: float) -> None:
+        self._rows = claim_rows(
+            lambda: connected(name, address), table, key="id", where={"state": "pending"}, ttl=ttl
+        )
+        self._row = None
+
+    def claim(self) -> int:
+        self._row = next(self._rows)
+        return int(self._row["id"])
+
+    def finish(self, state: str) -> None:
+        if self._row is None:
+            raise NotOwner("nothing was claimed")
+        self._row.finish(state=state)
+
+
+if __name__ == "__main__":
+    name, address, table, stage, *options = sys.argv[1:]
+    serve(Worker(name, address, table, **seconds_of(options)), stage)
