@@ -206,7 +206,7 @@ class StaleToken(Stale):
 
 
 class StaleRow(Stale):
-    """The row was changed since it was read; `current` is its version now."""
+    """The row was changed since it was read; `current` is the row as it is now, None if gone."""
 
     def __init__(self, message: str, *, name: str | None = None, current: object = None) -> None:
         super().__init__(message, name=name)
