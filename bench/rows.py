@@ -23,10 +23,10 @@ from bench.sql_servers import Postgresql
 from holdfast.sql_rows import Versioned, claim_rows
 
 CONTENDERS = (1, 8, 64)
-SECONDS = 3.0
+ROUNDS, SECONDS = 3, 1.5
 PATIENCE = 300.0
 PLENTY = 1_000_000_000
-ROWS = 200_000
+ROWS = 50_000
 
 
 def statement(url: str) -> Iterator[None]:
@@ -165,7 +165,7 @@ def prepare(server: Postgresql) -> None:
     columns = "id int PRIMARY KEY, done int, claimed_until float8, claim_token bigint"
     server.run(f"CREATE TABLE jobs ({columns})")
     server.run("INSERT INTO jobs SELECT n, 0 FROM generate_series(1, %s) n", ROWS)
-    server.run("CREATE INDEX ON jobs (id) WHERE done = 0")
+    server.run("CREATE INDEX ON jobs (done, id)")
     server.run("ANALYZE jobs")
 
 
@@ -179,14 +179,18 @@ def main() -> Report:
         report.say(
             f"{machine()}, {os.cpu_count()} processors, {server.version}; the load of the machine "
             f"was {busy:.1f} before. Processes that take from one stock in PostgreSQL, for "
-            f"{SECONDS:g} s each, one after the other and without a pause; every commit waits for "
-            "the disk. `python -m bench rows` repeats it. Compare the ways, not the figures of "
-            "one machine."
+            f"{SECONDS:g} s, one after the other and without a pause; every commit waits for the "
+            f"disk. Of {ROUNDS} rounds, in turns, the best: other work on the machine disturbs "
+            "each of them. `python -m bench rows` repeats it."
         )
         for number in CONTENDERS:
+            found: dict[str, list[tuple[float, float, float]]] = {way: [] for way in WAYS}
+            for _ in range(ROUNDS):
+                for way in WAYS:  # in turns: a busy moment of the machine hits all of them
+                    found[way].append(measured(way, number, server))
             rows = []
             for way in WAYS:
-                rate, median, p99 = measured(way, number, server)
+                rate, median, p99 = max(found[way])
                 rows.append([way, f"{rate:,.0f}", f"{median * 1e3:.2f}", f"{p99 * 1e3:.1f}"])
             title = f"{number} contender{'s' if number > 1 else ''}"
             report.table(title, ["", "done per second", "median ms", "p99 ms"], rows)

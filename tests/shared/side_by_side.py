@@ -48,6 +48,7 @@ EARLY = (
     "tests/backends/sqlite/test_leaks.py::test_a_million_names",
     "tests/backends/test_stock.py",
     "tests/fencing/test_stock.py",
+    "tests/sql_rows/",
     "tests/examples/",
     "tests/interrupts/test_interrupts.py",
     "tests/backends/mysql/test_contract.py",

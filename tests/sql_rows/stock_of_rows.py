@@ -16,12 +16,9 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 
 from databases import connected
+from stock import LONG
 
 from holdfast.sql_rows import Versioned, claim_rows
-
-PROCESSES, TIMES = 16, 100
-LONG = 600.0
-"""What only a hang outlasts."""
 
 
 def versioned(name: str, address: str, table: str, times: int) -> Iterator[int]:

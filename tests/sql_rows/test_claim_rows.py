@@ -181,9 +181,12 @@ def test_a_worker_that_waits_has_new_rows_as_they_come(database, jobs):
     assert play(scene) == (7, None)
 
 
-def test_the_watchdog_renews_while_a_row_is_worked_on(database, jobs, eventually):
+@pytest.mark.parametrize(
+    "database", ["sqlite", "postgresql asyncio", "sqlalchemy mariadb"], indirect=True
+)
+def test_the_watchdog_renews_while_a_row_is_worked_on(database, jobs):
     async def scene(claiming):
-        row = await following(claiming(database, jobs, ttl=3))
+        row = await following(claiming(database, jobs, ttl=9))
         [[first]] = database.run(f"SELECT claimed_until FROM {jobs} WHERE id = 5")
         for _ in range(6000):
             [[then]] = database.run(f"SELECT claimed_until FROM {jobs} WHERE id = 5")

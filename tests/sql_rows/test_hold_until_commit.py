@@ -88,31 +88,15 @@ def test_one_who_closes_in_the_middle_frees_it(shop, play):
     assert shop.left() == 10
 
 
-def test_a_commit_is_refused_when_the_lease_was_lost(shop, play):
+@pytest.mark.parametrize(("how", "error"), [("lost", LeaseLost), ("released", NotOwner)])
+def test_a_commit_is_refused_when_the_name_is_no_longer_ours(how, error, shop, play):
     async def scene(ours, _theirs):
         seller = await shop.seller()
         lease = await settled(ours.lock("stock").acquire())
         hold_until_commit(lease, seller.target)
         await seller.write(5)
-        await settled(ours.break_("stock"))
-        with pytest.raises(LeaseLost):
-            await seller.commit()
-        await seller.rollback()
-        await seller.close()
-
-    play(scene)
-
-    assert shop.left() == 10
-
-
-def test_a_commit_is_refused_when_the_lease_was_released_before(shop, play):
-    async def scene(ours, _theirs):
-        seller = await shop.seller()
-        lease = await settled(ours.lock("stock").acquire())
-        hold_until_commit(lease, seller.target)
-        await seller.write(5)
-        await settled(lease.release())
-        with pytest.raises(NotOwner):
+        await settled(ours.break_("stock") if how == "lost" else lease.release())
+        with pytest.raises(error):
             await seller.commit()
         await seller.rollback()
         await seller.close()

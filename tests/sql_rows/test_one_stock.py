@@ -12,7 +12,7 @@ import pytest
 import stock_of_rows
 from databases import Database
 from puppets import environment
-from stock_of_rows import LONG, PROCESSES, TIMES
+from stock import LONG, PROCESSES, TIMES
 
 ALL = PROCESSES * TIMES
 

@@ -9,14 +9,18 @@ from holdfast.sql_rows._async import committing as for_asyncio
 from holdfast.sql_rows._sync import committing as for_threads
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from holdfast.sql_rows._async.committing import AsyncCommitBlock
     from holdfast.sql_rows._sync.committing import CommitBlock
 
 
 @overload
+def hold_until_commit(lease: Lease, transaction: sqlite3.Connection) -> CommitBlock: ...
+@overload
 def hold_until_commit(lease: Lease, transaction: object) -> CommitBlock | None: ...
 @overload
-def hold_until_commit(lease: AsyncLease, transaction: object) -> AsyncCommitBlock | None: ...
+def hold_until_commit(lease: AsyncLease, transaction: object) -> None: ...
 def hold_until_commit(
     lease: Lease | AsyncLease,
     transaction: object,

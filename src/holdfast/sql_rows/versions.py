@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.connections.dialects import MYSQL
 from holdfast.connections.statements import Statement, Value, joined
 from holdfast.errors import ConfigurationError
+from holdfast.sql_rows.rows import Row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,34 +16,16 @@ if TYPE_CHECKING:
     from holdfast.sql_rows.tables import KeyedTable
 
 
-class VersionedRow(Mapping[str, Any]):
-    """A row as it was read, by the names of its columns; it changes nothing and never does."""
-
-    __slots__ = ("_columns", "key", "version")
+class VersionedRow(Row):
+    """A row, the key that tells it apart, and the version that it had when it was read."""
 
     def __init__(self, columns: dict[str, Any], *, key: tuple[object, ...], version: int) -> None:
-        self._columns = columns
+        super().__init__(columns)
         self.key = key
         self.version = version
 
-    def __getitem__(self, column: str) -> Any:  # noqa: ANN401 - whatever the table has
-        return self._columns[column]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
     def __repr__(self) -> str:
         return f"VersionedRow({self._columns!r})"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restored, (self._columns, self.key, self.version)
-
-
-def _restored(columns: dict[str, Any], key: tuple[object, ...], version: int) -> VersionedRow:
-    return VersionedRow(columns, key=key, version=version)
 
 
 def selected(

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from holdfast.cli.demo.crew import Crew, await_word, enter_stage, tell
+from holdfast.cli.demo.crew import await_word, enter_stage, played, tell
 from holdfast.cli.demo.play import Play, Span
 
 NAME = "jobs"
@@ -33,14 +33,7 @@ def play(url: str | None, *, guarded: bool) -> Play:
     """Let two processes do the jobs; count how often each was done."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = [folder, f"job-{os.getpid()}", "guarded" if guarded else ""]
-        with Crew(__name__, INSTANCES, arguments, url=url) as instances:
-            started = time.monotonic()
-            for instance in instances:
-                instance.say("go")
-            done = [(one.name, each) for one in instances for each in one.tales()]
-            for instance in instances:
-                instance.end()
-            seconds = time.monotonic() - started
+        done, seconds = played(__name__, INSTANCES, arguments, url=url)
     times = Counter(each["job"] for _, each in done)
     duplicates = len(done) - len(times)
     undone = JOBS - len(times)

@@ -9,7 +9,7 @@ import time
 from contextlib import nullcontext
 from pathlib import Path
 
-from holdfast.cli.demo.crew import Crew, await_word, enter_stage, tell
+from holdfast.cli.demo.crew import await_word, enter_stage, played, tell
 from holdfast.cli.demo.play import Play, Span
 
 NAME = "oversell"
@@ -34,14 +34,7 @@ def play(url: str | None, *, guarded: bool) -> Play:
     with tempfile.TemporaryDirectory() as folder:
         write_stock(Path(folder), STOCK, by="director")
         arguments = [folder, f"stock-{os.getpid()}", "guarded" if guarded else ""]
-        with Crew(__name__, WORKERS, arguments, url=url) as workers:
-            started = time.monotonic()
-            for worker in workers:
-                worker.say("go")
-            sales = [(worker.name, one) for worker in workers for one in worker.tales()]
-            for worker in workers:
-                worker.end()
-            seconds = time.monotonic() - started
+        sales, seconds = played(__name__, WORKERS, arguments, url=url)
         left = read_stock(Path(folder))
     sold = len(sales)
     return Play(

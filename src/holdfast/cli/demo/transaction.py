@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli.demo.crew import Crew, await_word, enter_stage, tell
+from holdfast.cli.demo.crew import await_word, enter_stage, played, tell
 from holdfast.cli.demo.oversell import spans_of
 from holdfast.cli.demo.play import Play
 from holdfast.sql_rows import hold_until_commit
@@ -48,14 +48,7 @@ def play(url: str | None, *, guarded: bool) -> Play:
             shop.execute("INSERT INTO stock VALUES (?)", [STOCK])
             shop.commit()
         arguments = [file, f"stock-{os.getpid()}", "guarded" if guarded else ""]
-        with Crew(__name__, WORKERS, arguments, url=url) as workers:
-            started = time.monotonic()
-            for worker in workers:
-                worker.say("go")
-            sales = [(worker.name, one) for worker in workers for one in worker.tales()]
-            for worker in workers:
-                worker.end()
-            seconds = time.monotonic() - started
+        sales, seconds = played(__name__, WORKERS, arguments, url=url)
     return Play(
         NAME,
         guarded,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.connections._async.callers import AsyncCallersConnection
 from holdfast.errors import LockError, NotOwner, OutcomeUnknown, StaleRow, StaleToken
 from holdfast.runtime import aio as runtime
+from holdfast.sql_rows.rows import Row
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
 
     from holdfast._async.lease import AsyncLease
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.sql_rows.claiming import RowClaim
 
 
-class AsyncClaimedRow(Mapping[str, Any]):
+class AsyncClaimedRow(Row):
     """A row by the names of its columns, and the lease on it, which is renewed.
 
     In a `with` statement it is given back when the block is left unfinished, also by an
@@ -34,9 +35,9 @@ class AsyncClaimedRow(Mapping[str, Any]):
         claim: RowClaim,
         worker: AsyncWorker,
     ) -> None:
+        super().__init__(columns)
         self.lease = lease
         self._lock = lock  # known to the lease only weakly
-        self._columns = columns
         self._claim = claim
         self._claimable = worker.claimable
         self._worker = worker
@@ -126,15 +127,6 @@ class AsyncClaimedRow(Mapping[str, Any]):
             await self.lease.__aexit__(kind, error, trace)
         finally:
             await self._worker.end_when_done()
-
-    def __getitem__(self, column: str) -> Any:  # noqa: ANN401 - whatever the table has
-        return self._columns[column]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
 
     def __hash__(self) -> int:
         return id(self)

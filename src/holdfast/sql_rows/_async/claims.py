@@ -16,6 +16,7 @@ from holdfast.sql_rows._async.own_connections import AsyncOwnConnections
 from holdfast.sql_rows._async.row_leases import AsyncRowLeases
 from holdfast.sql_rows._async.worker import AsyncWorker
 from holdfast.sql_rows.claiming import Claimable
+from holdfast.sql_rows.ending.aio import do_afterwards
 from holdfast.sql_rows.stopping import StopsAtSigterm
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def claim_rows(
 class AsyncClaimedRows:
     """An iterator; leaving its `with` statement gives back what was claimed and not handed out."""
 
+    _is_over = True  # for one that is interrupted before it is made
+
     def __init__(
         self,
         make: Callable[[], AsyncWorker],
@@ -88,6 +91,12 @@ class AsyncClaimedRows:
         self._signal: StopsAtSigterm | None = None
         self._is_stopped = False
         self._is_over = False
+
+    def __del__(self) -> None:
+        # A `for` statement says to nobody that it was left. What was claimed and not handed out is
+        # given back by the client's background; here, that no connection is left open.
+        if not self._is_over and self._worker is not None:
+            do_afterwards(self._worker.connections.aclose)
 
     def stop(self) -> None:
         """Let the loop end before its next row; from any thread, or from a signal's handler."""

@@ -4,14 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.connections._sync.callers import CallersConnection
 from holdfast.errors import LockError, NotOwner, OutcomeUnknown, StaleRow, StaleToken
 from holdfast.runtime import threads as runtime
+from holdfast.sql_rows.rows import Row
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
 
     from holdfast._sync.lease import Lease
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.sql_rows.claiming import RowClaim
 
 
-class ClaimedRow(Mapping[str, Any]):
+class ClaimedRow(Row):
     """A row by the names of its columns, and the lease on it, which is renewed.
 
     In a `with` statement it is given back when the block is left unfinished, also by an
@@ -36,9 +37,9 @@ class ClaimedRow(Mapping[str, Any]):
         claim: RowClaim,
         worker: Worker,
     ) -> None:
+        super().__init__(columns)
         self.lease = lease
         self._lock = lock  # known to the lease only weakly
-        self._columns = columns
         self._claim = claim
         self._claimable = worker.claimable
         self._worker = worker
@@ -128,15 +129,6 @@ class ClaimedRow(Mapping[str, Any]):
             self.lease.__exit__(kind, error, trace)
         finally:
             self._worker.end_when_done()
-
-    def __getitem__(self, column: str) -> Any:  # noqa: ANN401 - whatever the table has
-        return self._columns[column]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
 
     def __hash__(self) -> int:
         return id(self)

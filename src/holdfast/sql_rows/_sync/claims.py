@@ -18,6 +18,7 @@ from holdfast.sql_rows._sync.own_connections import OwnConnections
 from holdfast.sql_rows._sync.row_leases import RowLeases
 from holdfast.sql_rows._sync.worker import Worker
 from holdfast.sql_rows.claiming import Claimable
+from holdfast.sql_rows.ending.threads import do_afterwards
 from holdfast.sql_rows.stopping import StopsAtSigterm
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ def claim_rows(
 class ClaimedRows:
     """An iterator; leaving its `with` statement gives back what was claimed and not handed out."""
 
+    _is_over = True  # for one that is interrupted before it is made
+
     def __init__(
         self,
         make: Callable[[], Worker],
@@ -90,6 +93,12 @@ class ClaimedRows:
         self._signal: StopsAtSigterm | None = None
         self._is_stopped = False
         self._is_over = False
+
+    def __del__(self) -> None:
+        # A `for` statement says to nobody that it was left. What was claimed and not handed out is
+        # given back by the client's background; here, that no connection is left open.
+        if not self._is_over and self._worker is not None:
+            do_afterwards(self._worker.connections.close)
 
     def stop(self) -> None:
         """Let the loop end before its next row; from any thread, or from a signal's handler."""

@@ -1,1 +1,1 @@
-"""How a lease is released where SQLAlchemy calls: a hook of its own is never awaited."""
+"""How something is ended where nobody can await it: in a hook, or when it was dropped."""
