@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NAME = "transaction"
 TITLE = "The lock inside the transaction"
 TEXT = (
-    "Four workers sell a stock of 60 in an SQLite file, each behind a lock. But the framework "
+    "Four workers sell a stock of 20 in an SQLite file, each behind a lock. But the framework "
     "commits when the request is over, after the lock was released: the next one reads the old "
     "stock. Without Holdfast's hold_until_commit() the lock is in vain."
 )
@@ -32,7 +32,7 @@ with locks.lock("stock") as lease:
     sell(session)
 # ... the framework commits, and only then the lock is free"""
 
-STOCK = 60
+STOCK = 20
 RECEIPT = 0.002
 PATIENCE = 25.0
 WORKERS = [f"worker {number}" for number in range(1, 5)]
