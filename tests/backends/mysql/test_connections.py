@@ -17,6 +17,7 @@ from servers.proxy import Proxy
 from holdfast import BackendUnavailable, OutcomeUnknown
 from holdfast.backends.mysql import session
 from holdfast.backends.mysql.link import aio
+from holdfast.backends.sql.pool.threads import JUST_NOW
 from holdfast.backends.sql.steps import Ask, AskMany
 from holdfast.runtime.clock import Clock
 
@@ -114,6 +115,8 @@ def test_a_session_that_the_server_ended_is_replaced(wire, server) -> None:
     [link] = wire.inner._pool._idle
     server.run("KILL %s", number)
     eventually(lambda: not link.is_sound())
+    # One that answered a moment ago is not looked at.
+    eventually(lambda: wire.flavour.clock.now() - link.used_at > JUST_NOW)
 
     assert wire.ask(ME) != [(number,)]
 
