@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 from both_flavours import Flavour
 from fault_scene import Scene
@@ -30,19 +30,22 @@ class AnyHeader(Header):
 class Believed(answers.Ranged):
     """A read that is believed, whoever has answered it."""
 
-    def __new__(cls, header: Header, **values: Any) -> Self:
-        return super().__new__(cls, AnyHeader(*header), **values)
+    @staticmethod
+    def read(data: bytes) -> answers.Ranged:
+        found = answers.answer(answers.Ranged, data)
+        return found._replace(header=AnyHeader(*found.header))
 
 
 class Word(answers.Kept):
     """A read that is taken for a renewal."""
 
-    def __new__(cls, header: Header) -> Self:
-        return super().__new__(cls, header, ttl=1)
+    @staticmethod
+    def read(data: bytes) -> answers.Kept:
+        return answers.Kept(answers.answer(answers.Ranged, data).header, ttl=1)
 
 
-answers._FIELDS[Believed] = answers._FIELDS[answers.Ranged]
-answers._FIELDS[Word] = {1: answers._HEADER}
+for _kind in (Believed, Word):
+    answers._READINGS[_kind] = _kind.read  # type: ignore[assignment]
 
 
 def by_the_rule(wire: Any, request: Request[Any]) -> tuple[Any, Request[Any]]:
