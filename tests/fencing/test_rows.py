@@ -185,6 +185,19 @@ def test_a_key_that_names_several_rows_is_told(plain):
         fenced_update(*given, {})
 
 
+def test_an_upsert_that_meets_another_row_is_refused_though_ours_has_our_token(plain):
+    """MySQL looks at the first unique value that is taken, whichever row has it."""
+    caller = plain.caller
+    caller.run(f"UPDATE {plain.name} SET other = 'a' WHERE id = 1")
+    caller.run(f"INSERT INTO {plain.name} (id, other) VALUES (2, 'b')")
+    key = {"other": "a"}
+    seal(caller.connection, plain.name, key, ("door", 33))
+    caller.commit()
+
+    with pytest.raises(Exception, match=r"(?i)unique|duplicate"):
+        fenced_upsert(caller.connection, plain.name, key, ("door", 33), {"id": 2})
+
+
 def test_the_key_of_an_upsert_has_to_be_unique(table_of):
     for kind in ("sqlite3", "psycopg"):
         table = table_of(kind)

@@ -53,8 +53,9 @@ class SqlMarks:
 
     `connect` is called for each request and returns a context manager that gives a connection,
     commits when it is left and gives it back: an engine's `begin`, a pool's `connection`. One
-    that blocks, as those of sqlite3, is used in a thread. The column of the name has to compare
-    byte by byte: on MySQL give it a binary collation.
+    that blocks is entered, used and left in a thread: a connection of sqlite3 has to be made when
+    it is entered, by a function with `@contextmanager` that also closes it. The column of the name
+    has to compare byte by byte: on MySQL give it a binary collation.
     """
 
     def __init__(self, connect: Callable[[], Opening], *, table: Table = "holdfast_marks") -> None:

@@ -15,7 +15,7 @@ from holdfast.errors import (
 
 _UNAUTHENTICATED = "unauthenticated"
 
-# By what the server's words hold. {where} is the store, {text} those words.
+# By what the server's words hold, in small letters. {where} is the store, {text} those words.
 _CONFIGURATION = {
     _UNAUTHENTICATED: "{where} asks for a user and a password; "
     "give them in the URL (memcached://user:password@host)",
@@ -31,7 +31,7 @@ _OUTAGE = {
     "the name, whoever holds it. Give it memory (-m), or let it evict",
     "too many open connections": "{where} has no room for another connection; raise -c, or find "
     "who keeps them",
-    "BUSY": "{where} is listing its keys for somebody else; try again",
+    "busy": "{where} is listing its keys for somebody else; try again",
 }
 _TOO_OLD = (
     "{where} does not know the meta commands: memcached 1.6 or newer is needed, and none that "
@@ -70,11 +70,12 @@ def asks_for_login(answer: Answer) -> bool:
 def refused(refusal: Refusal, *, where: str) -> LockError:
     """Return the error behind an answer that says no: the server did nothing."""
     text = refusal.text
+    said = text.lower()
     for words, sentence in _CONFIGURATION.items():
-        if words in text:
+        if words in said:
             return ConfigurationError(sentence.format(where=where, text=text))
     for words, sentence in _OUTAGE.items():
-        if words in text:
+        if words in said:
             return BackendUnavailable(sentence.format(where=where, text=text))
     if text == "ERROR":
         return ConfigurationError(_TOO_OLD.format(where=where))

@@ -41,28 +41,34 @@ class AsyncRowWrite:
 
     async def update(self, values: Mapping[str, Any]) -> None:
         """Write to the row that is there."""
-        statement = self._row.update(self._row.checked(values), self._who.token)
+        values = self._row.checked(values)
+        statement = self._row.update(values, self._who.token)
         lack = "is not there; fenced_upsert makes it"
-        await self._repeat(statement, surely=1, lack=lack)
+        await self._repeat(statement, values, surely=1, lack=lack)
 
     async def insert_or_update(self, values: Mapping[str, Any]) -> None:
         """Write to the row, and make it if it is not there."""
-        statement = self._row.insert_or_update(self._row.checked(values), self._who.token)
+        values = self._row.checked(values)
+        statement = self._row.insert_or_update(values, self._who.token)
         # Of MySQL 1 may also mean that the row was found and left as it was.
         surely = REPLACED if self._connection.dialect is MYSQL else 1
         lack = (
             "was neither found nor made: another unique key of the table has those values, or the "
             "session of MySQL's is not strict (sql_mode)"
         )
-        await self._repeat(statement, surely=surely, lack=lack)
+        await self._repeat(statement, values, surely=surely, lack=lack)
 
-    async def _repeat(self, statement: Statement, *, surely: int, lack: str) -> None:
+    async def _repeat(
+        self, statement: Statement, values: Mapping[str, Any], *, surely: int, lack: str
+    ) -> None:
         """Run it until it is known what it did; `surely` is the count that says: written."""
         for _ in range(ATTEMPTS):
             changed = (await self._connection.run(statement)).changed
             if changed > surely:
                 raise self._several()
-            if changed == surely or await self._has_our_token(lack):
+            if changed == surely:
+                return
+            if await self._has_our_token(lack) and await self._is_written(values, lack):
                 return
         raise BackendMisbehaved(
             f"{self._row} was neither written nor had a larger token, {ATTEMPTS} times; does "
@@ -70,8 +76,21 @@ class AsyncRowWrite:
             name=self._who.name,
         )
 
+    async def _is_written(self, values: Mapping[str, Any], lack: str) -> bool:
+        """Say whether the row is as it should be, though no count says so.
+
+        Our token may be there from an earlier write of ours, and this one have met another row
+        that has one of its unique values. MySQL says nothing of that, nor counts a row that is the
+        same as before; a plain UPDATE would be refused. The others count what they find: there
+        this holder has made the row by another connection just now, and we go on to write to it.
+        """
+        if self._connection.dialect is not MYSQL:
+            return False
+        changed = (await self._connection.run(self._row.update(values, self._who.token))).changed
+        return changed == 1 or await self._has_our_token(lack)
+
     async def _has_our_token(self, lack: str) -> bool:
-        """Say whether the row has our token, so that what we wrote is there; False to try again."""
+        """Say whether the row has our token; False to try again, StaleToken if a larger one."""
         found = (await self._connection.run(self._row.look())).rows
         if not found:
             raise ConfigurationError(f"{self._row} {lack}")

@@ -37,6 +37,15 @@ class Link(SocketLink):
         """Read and write it from now on."""
         self._transport = cast("asyncio.Transport", transport)
 
+    def _take(self, reply: meta.Answer) -> None:
+        self._answer(reply)
+        if isinstance(reply, meta.Refusal) and not (
+            reply.is_in_step or refusals.asks_for_login(reply)
+        ):
+            # At once, not when its task runs: what follows in the same packet would be given to
+            # requests that it does not answer.
+            self._lose(Gibberish(reply.text))
+
 
 class Wire(SocketWire[Link]):
     """The way to one server; of its keys those are listed that begin with `ours`."""
@@ -75,7 +84,7 @@ class Wire(SocketWire[Link]):
         """Return the answer to one command; a refusal is raised."""
         link = await self._connected(deadline)
         answer = await link.send(request, deadline=self._loop_time(deadline))
-        return self._accepted(link, answer)
+        return self._accepted(answer)
 
     async def _drive(self, link: Link, steps: Generator[bytes, Any, T], moment: float) -> T:
         try:
@@ -84,7 +93,7 @@ class Wire(SocketWire[Link]):
                 if link.lost.done():
                     raise OutcomeUnknown(f"{self.where} closed the connection between two requests")
                 answer = await link.send(request, deadline=moment)
-                request = steps.send(self._accepted(link, answer))
+                request = steps.send(self._accepted(answer))
         except StopIteration as end:
             result: T = end.value
             return result
@@ -92,10 +101,8 @@ class Wire(SocketWire[Link]):
             link.close()
             raise refusals.not_memcached(where=self.where) from error
 
-    def _accepted(self, link: Link, answer: meta.Answer) -> meta.Answer:
+    def _accepted(self, answer: meta.Answer) -> meta.Answer:
         if isinstance(answer, meta.Refusal):
-            if not answer.is_in_step:
-                link.close()
             raise refusals.refused(answer, where=self.where)
         return answer
 

@@ -1,0 +1,57 @@
+"""What a link does with a refusal after which nobody knows what answers what."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast import BackendUnavailable, OutcomeUnknown
+from holdfast.backends.memcached import meta
+from holdfast.backends.memcached.connection.aio import Link
+from holdfast.backends.memcached.refusals import refused
+from holdfast.runtime.clock import Clock
+
+
+class Transport:
+    def write(self, data: bytes) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+    close = abort
+
+
+async def answered(data: bytes) -> list[object]:
+    """Return what two requests get, of which the answers come in one packet."""
+    link = Link(b"holdfast", Clock(), where="here")
+    link.connection_made(Transport())  # type: ignore[arg-type]
+    moment = asyncio.get_running_loop().time() + 60
+    both = [link.send(meta.NOOP, deadline=moment) for _ in range(2)]
+    link.data_received(data)
+    return list(await asyncio.gather(*both, return_exceptions=True))
+
+
+def test_nothing_behind_a_refusal_that_is_out_of_step_is_an_answer():
+    first, second = asyncio.run(answered(b"CLIENT_ERROR bad data chunk\r\nHD c7\r\n"))
+
+    assert isinstance(first, meta.Refusal)
+    assert isinstance(second, OutcomeUnknown)
+
+
+@pytest.mark.parametrize(
+    "refusal", [b"SERVER_ERROR out of memory", b"CLIENT_ERROR unauthenticated"]
+)
+def test_behind_another_refusal_the_next_answer_is_the_nexts(refusal):
+    first, second = asyncio.run(answered(refusal + b"\r\nMN\r\n"))
+
+    assert isinstance(first, meta.Refusal)
+    assert second == meta.Reply(b"MN")
+
+
+@pytest.mark.parametrize(
+    "words", ["ERROR Too many open connections", "SERVER_ERROR out of memory storing object"]
+)
+def test_a_server_without_room_is_an_outage(words):
+    assert isinstance(refused(meta.Refusal(words), where="here"), BackendUnavailable)
