@@ -1,9 +1,9 @@
 """A leader that is deposed and does not know it, or comes back after it was frozen.
 
 It renews leases that its successor ends, and revokes leases that its successor has renewed. Clients
-that lack a defence take part in each trial beside those as they are: it has to find them out, or
-it would prove nothing. One trial of each kind belongs to every run. `HOLDFAST_TRIALS=20` in the
-environment makes more of them.
+that lack a defence take part in each trial beside those as they are. Each defence has a trial that
+has to find out who lacks it, or it would prove nothing. One trial of each kind belongs to every
+run; `HOLDFAST_TRIALS=20` in the environment makes more of them.
 """
 
 from __future__ import annotations
