@@ -25,7 +25,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from typing import Generic, Self, TypeVar
@@ -291,16 +291,22 @@ def run_as(account: str, *command: str) -> None:
         raise RuntimeError(f"{command[0]} failed:\n{done.stdout}")
 
 
+_chosen: set[int] = set()
+"""Ports that were given before: a server that is not started yet does not listen on its own."""
+
+
 def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on, all different."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
+    """Return ports that nobody listens on, all different, and none of them a second time."""
+    ports: list[int] = []
+    with ExitStack() as tried:  # all at once, or the next may be the one that was just let go
+        while len(ports) < count:
+            one = tried.enter_context(socket.socket())
             one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+            port = one.getsockname()[1]
+            if port not in _chosen:
+                _chosen.add(port)
+                ports.append(port)
+    return ports
 
 
 @cache
