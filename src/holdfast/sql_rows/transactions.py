@@ -22,6 +22,23 @@ def refuse_open(connection: Any, kind: Kind, *, what: str) -> None:  # noqa: ANN
         )
 
 
+def is_over(connection: Any, library: str) -> bool:  # noqa: ANN401 - anybody's
+    """Whether nothing of its transaction can be committed any more, also because it is closed."""
+    return _is_closed(connection, library) or not _is_open(connection, library)
+
+
+def _is_closed(connection: Any, library: str) -> bool:  # noqa: ANN401 - anybody's
+    if library == "psycopg":
+        return bool(connection.closed)
+    if library == "pymysql":
+        return not connection.open
+    try:
+        connection.total_changes  # noqa: B018 - sqlite3 tells by refusing it
+    except connection.ProgrammingError:
+        return True
+    return False
+
+
 def _is_open(connection: Any, library: str) -> bool:  # noqa: ANN401 - anybody's
     if library == "sqlite3":
         # One that was opened with autocommit=False says so even if nothing was asked of it.

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,10 @@ from holdfast.errors import ConfigurationError
 from holdfast.runtime import threads as runtime
 from holdfast.sql_rows._sync.ties import Tie, Ties, ties_of
 from holdfast.sql_rows.ending.threads import SYNC_FORM, waited_for
+from holdfast.sql_rows.transactions import is_over
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from holdfast._sync.lease import Lease
@@ -34,11 +37,12 @@ def tie(lease: Lease, transaction: Any) -> CommitBlock | None:  # noqa: ANN401
     if "sqlalchemy" in roots and hasattr(target, "in_transaction"):
         _tie_to_sqlalchemy(lease, target)
     elif roots & {"psycopg", "pymysql"} and hasattr(target, "rollback"):
-        _tie_to_connection(lease, target)
+        [library] = roots & {"psycopg", "pymysql"}
+        _tie_to_connection(lease, target, library)
     elif "sqlite3" in roots and hasattr(target, "rollback"):
         ties = Ties()
         ties.add(lease)
-        return CommitBlock(ties, target)
+        return CommitBlock(ties, target, is_over=partial(is_over, target, "sqlite3"))
     elif "django" in roots or getattr(target, "__name__", "") == "django.db.transaction":
         _tie_to_django(lease, target)
     else:
@@ -92,31 +96,49 @@ def _session_ended(ties: Ties, _session: object, transaction: Any) -> None:  # n
 
 
 def _commits(ties: Ties, connection: Any) -> None:  # noqa: ANN401
+    if not ties:
+        return
     # A connection tells only that it is about to commit. So it is done here, and once more by
     # SQLAlchemy, when nothing is left to commit.
     try:
         ties.check()
+        _do(connection, connection.dialect.do_commit)
     except BaseException:
-        # The caller may go on with the connection: nothing of what was refused may stay in it.
-        _rolls_back(ties, connection)
+        # The caller may go on with the connection: nothing of what was refused, by us or by the
+        # database, may stay in it. SQLAlchemy's own rollback does not reach the driver from here.
+        with suppress(Exception):  # of the two errors the first one tells what happened
+            _rolls_back(ties, connection)
         raise
-    try:
-        connection.dialect.do_commit(connection.connection)
-    finally:
-        waited_for(ties.end())
+    waited_for(ties.end())
 
 
 def _rolls_back(ties: Ties, connection: Any) -> None:  # noqa: ANN401
+    if not ties:
+        return
     try:
-        connection.dialect.do_rollback(connection.connection)
+        if not (connection.closed or connection.invalidated):
+            _do(connection, connection.dialect.do_rollback)
+    except BaseException:
+        # Nobody knows what it is in now. It is given up, as SQLAlchemy's pool does.
+        if not (connection.closed or connection.invalidated):
+            connection.invalidate()
+        raise
     finally:
         waited_for(ties.end())
+
+
+def _do(connection: Any, act: Callable[[Any], None]) -> None:  # noqa: ANN401
+    """Do it as SQLAlchemy does: its callers wait for its errors, not for the driver's."""
+    try:
+        act(connection.connection)
+    except BaseException as error:  # noqa: BLE001 - it is raised again, in whichever form
+        connection._handle_dbapi_exception(error, None, None, None, None)  # noqa: SLF001
 
 
 # -- drivers ---------------------------------------------------------------------------
 
 
-def _tie_to_connection(lease: Lease, connection: Any) -> None:  # noqa: ANN401
+def _tie_to_connection(lease: Lease, connection: Any, library: str) -> None:  # noqa: ANN401
     """Let the connection's own methods see to it: a driver has no hooks."""
     _refuse_unseen(connection)
     ties, is_new = ties_of(connection)
@@ -124,7 +146,7 @@ def _tie_to_connection(lease: Lease, connection: Any) -> None:  # noqa: ANN401
     if is_new:
         mine = weakref.ref(connection)
         for name in ("commit", "rollback", "close"):
-            setattr(connection, name, partial(_ends, mine, ties, name))
+            setattr(connection, name, partial(_ends, mine, ties, library, name))
         if hasattr(connection, "transaction"):
             connection.transaction = partial(_transaction, mine, ties)
 
@@ -144,15 +166,12 @@ def _refuse_unseen(connection: Any) -> None:  # noqa: ANN401
         )
 
 
-def _ends(connection: Any, ties: Ties, verb: str) -> None:  # noqa: ANN401
+def _ends(connection: Any, ties: Ties, library: str, verb: str) -> None:  # noqa: ANN401
     """Do what the method of that name does, and release what was tied to the transaction."""
     one = connection()
     if verb == "commit":
         ties.check()
-    try:
-        getattr(type(one), verb)(one)
-    finally:
-        ties.end()
+    ties.end_with(partial(getattr(type(one), verb), one), is_over=partial(is_over, one, library))
 
 
 def _transaction(connection: Any, ties: Ties, *args: Any, **options: Any) -> Any:  # noqa: ANN401
@@ -160,15 +179,24 @@ def _transaction(connection: Any, ties: Ties, *args: Any, **options: Any) -> Any
     one = connection()
     block = type(one).transaction(one, *args, **options)
     is_outermost = one.info.transaction_status == IDLE
-    return CommitBlock(ties, block) if is_outermost else block
+    if not is_outermost:
+        return block
+    return CommitBlock(ties, block, is_over=partial(is_over, one, "psycopg"))
 
 
 class CommitBlock:
     """A block that commits when it is left, if the lease is still ours, and then releases it."""
 
-    def __init__(self, ties: Ties, transaction: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        ties: Ties,
+        transaction: Any,  # noqa: ANN401 - anybody's
+        *,
+        is_over: Callable[[], bool],
+    ) -> None:
         self._ties = ties
         self._transaction = transaction
+        self._is_over = is_over
 
     def __enter__(self) -> Any:  # noqa: ANN401
         return self._transaction.__enter__()
@@ -179,17 +207,23 @@ class CommitBlock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> Any:  # noqa: ANN401
+        leave = partial(self._leave, kind, error, trace)
+        return self._ties.end_with(leave, is_over=self._is_over)
+
+    def _leave(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> Any:  # noqa: ANN401
         leave = self._transaction.__exit__
-        try:
-            if kind is None:
-                try:
-                    self._ties.check()
-                except BaseException as refused:
-                    leave(type(refused), refused, refused.__traceback__)
-                    raise
-            return leave(kind, error, trace)
-        finally:
-            self._ties.end()
+        if kind is None:
+            try:
+                self._ties.check()
+            except BaseException as refused:
+                leave(type(refused), refused, refused.__traceback__)
+                raise
+        return leave(kind, error, trace)
 
 
 # -- Django ----------------------------------------------------------------------------

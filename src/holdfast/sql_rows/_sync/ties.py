@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import logging
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.errors import LockError
+from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from holdfast._sync.lease import Lease
+
+T = TypeVar("T")
 
 
 class Tie:
@@ -46,21 +51,57 @@ class Ties:
     """All that end with the transaction that is open now, or begins next."""
 
     def __init__(self) -> None:
+        self._state = runtime.StateLock()
         self._ties: list[Tie] = []
 
     def add(self, lease: Lease) -> None:
         """Let the lease end with it."""
-        self._ties.append(Tie(lease))
+        one = Tie(lease)
+        with self._state:
+            self._ties.append(one)
 
     def check(self) -> None:
         """Raise if one of the names is no longer ours."""
-        for one in self._ties:
+        with self._state:
+            ties = list(self._ties)
+        for one in ties:
             one.check()
 
+    def __bool__(self) -> bool:
+        return bool(self._ties)
+
+    def end_with(
+        self,
+        act: Callable[[], T],
+        *,
+        is_over: Callable[[], bool],
+    ) -> T:
+        """Do what ends the transaction, then release them all; unless it failed, and is open still.
+
+        A commit may fail before anything was sent: refused by the driver, or cancelled in a
+        line for the connection. Whoever catches that and commits later needs the leases then.
+        """
+        is_done = False
+        try:
+            result = act()
+            is_done = True
+            return result
+        finally:
+            if is_done or is_over():
+                self.end()
+
     def end(self) -> None:
-        """Release them all."""
-        while self._ties:
-            self._ties.pop().end()
+        """Release them all, whatever becomes of each; an interrupt or a cancellation comes last."""
+        # None may stay behind: it would refuse a later commit, of somebody who knows nothing of it.
+        with self._state:
+            ties, self._ties = self._ties, []
+        runtime.shield(_end_all(ties))
+
+
+def _end_all(ties: Iterable[Tie]) -> None:
+    with runtime.ExitStack() as stack:
+        for one in ties:
+            stack.callback(one.end)
 
 
 # By what has the transaction, as long as it lives: hooks that were hung in once cannot be taken
