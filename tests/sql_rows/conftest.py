@@ -37,13 +37,32 @@ def shop(kind, tmp_path) -> Iterator[Shop]:
 
 
 @pytest.fixture
-def play(kind, tmp_path) -> Callable[[Callable[..., Coroutine[Any, Any, Any]]], Any]:
+def url(tmp_path) -> str:
+    """Where the locks are."""
+    return f"sqlite://{tmp_path}/locks.db"
+
+
+@pytest.fixture
+def locks(url) -> Iterator[Locks]:
+    with Locks(url, request_timeout=30) as one:
+        yield one
+
+
+@pytest.fixture
+def others(url) -> Iterator[Locks]:
+    """Another client of the same store."""
+    with Locks(url, request_timeout=30) as one:
+        yield one
+
+
+@pytest.fixture
+def play(kind, url) -> Callable[[Callable[..., Coroutine[Any, Any, Any]]], Any]:
     """Run a scene with two clients of one store, of the flavour that the library is of."""
 
     def run(scene: Callable[..., Coroutine[Any, Any, Any]]) -> Any:
         async def played() -> Any:
             make = AsyncLocks if kind.endswith("asyncio") else Locks
-            clients = [make(f"sqlite://{tmp_path}/locks.db", request_timeout=30) for _ in "ab"]
+            clients = [make(url, request_timeout=30) for _ in "ab"]
             try:
                 return await scene(*clients)
             finally:

@@ -11,26 +11,14 @@ import sqlalchemy
 from sellers import in_a_file
 from servers import postgresql
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
-from holdfast import AsyncLocks, ConfigurationError, LeaseLost, Locks
+from holdfast import AsyncLocks, ConfigurationError, LeaseLost, NotOwner
 from holdfast.sql_rows import hold_until_commit
 
 READ = "SELECT left_over FROM stock"
-
-
-@pytest.fixture
-def locks(tmp_path):
-    with Locks(f"sqlite://{tmp_path}/locks.db", request_timeout=30) as one:
-        yield one
-
-
-@pytest.fixture
-def others(tmp_path):
-    with Locks(f"sqlite://{tmp_path}/locks.db", request_timeout=30) as one:
-        yield one
 
 
 @pytest.fixture
@@ -91,6 +79,50 @@ def test_a_block_that_fails_rolls_back_and_frees_the_name(shop, locks, others):
     assert others.lock("stock").try_acquire() is not None
 
 
+def test_a_block_that_is_never_entered_changes_nothing_and_says_so(shop, locks):
+    """The caller's own lease must not be released because the block was dropped."""
+    lease = locks.lock("stock").acquire()
+
+    with pytest.warns(ResourceWarning, match="'stock'.* `with` statement"):
+        hold_until_commit(lease, shop)
+
+    lease.release()  # else it raises: it has been released already
+
+
+def test_a_block_that_cannot_be_entered_changes_nothing(shop, locks):
+    lease = locks.lock("stock").acquire()
+    shop.close()
+
+    with pytest.raises(sqlite3.ProgrammingError), hold_until_commit(lease, shop):
+        pass
+
+    lease.release()
+
+
+def test_a_block_is_entered_while_the_lease_is_held(shop, locks):
+    with locks.lock("stock") as lease:
+        block = hold_until_commit(lease, shop)
+
+    with pytest.raises(NotOwner), block:
+        pass
+
+
+def test_a_connection_whose_own_block_would_not_commit_is_refused(locks):
+    """Since Python 3.12 sqlite3 leaves a block without a commit if this is set."""
+
+    class Autocommitting(sqlite3.Connection):
+        autocommit = True
+
+    lease = locks.lock("stock").acquire()
+    connection = sqlite3.connect(":memory:", factory=Autocommitting)
+
+    with pytest.raises(ConfigurationError, match="autocommit=True"):
+        hold_until_commit(lease, connection)
+
+    lease.release()
+    connection.close()
+
+
 def test_psycopgs_own_transaction_ends_with_its_block(locks, others):
     with psycopg.connect(postgresql.shared_server().url(), autocommit=True) as connection:
         hold_until_commit(locks.lock("stock").acquire(), connection)
@@ -101,12 +133,12 @@ def test_psycopgs_own_transaction_ends_with_its_block(locks, others):
         assert others.lock("stock").try_acquire() is not None
 
 
-def test_psycopgs_own_transaction_ends_with_its_block_in_asyncio(tmp_path):
+def test_psycopgs_own_transaction_ends_with_its_block_in_asyncio(url):
     async def scene():
-        url = postgresql.shared_server().url()
+        server = postgresql.shared_server().url()
         async with (
-            AsyncLocks(f"sqlite://{tmp_path}/locks.db", request_timeout=30) as locks,
-            await psycopg.AsyncConnection.connect(url, autocommit=True) as connection,
+            AsyncLocks(url, request_timeout=30) as locks,
+            await psycopg.AsyncConnection.connect(server, autocommit=True) as connection,
         ):
             lease = await locks.lock("stock").acquire()
             hold_until_commit(lease, connection)
@@ -158,6 +190,44 @@ def test_a_refused_commit_of_a_connection_leaves_nothing_in_it(shop, locks, tmp_
         connection.commit()
 
     assert shop.execute("SELECT item, left_over FROM stock").fetchone() == ("chair", 10)
+
+
+def test_a_session_that_begins_nothing_by_itself_has_to_begin_first(shop, locks, others, tmp_path):
+    engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/shop.db", poolclass=NullPool)
+    lease = locks.lock("stock").acquire()
+    with Session(engine, autobegin=False) as session:
+        with pytest.raises(ConfigurationError, match="begin it first"):
+            hold_until_commit(lease, session)
+        assert lease.is_trusted
+        with session.begin():
+            hold_until_commit(lease, session)
+        assert others.lock("stock").try_acquire() is not None
+
+
+def test_a_connection_that_begins_by_a_statement_has_to_begin_first_in_asyncio(url):
+    """Nobody can await the statement here."""
+
+    async def scene():
+        server = postgresql.shared_server().url().replace("://", "+psycopg://")
+        engine = create_async_engine(server, poolclass=NullPool)
+
+        @sqlalchemy.event.listens_for(engine.sync_engine, "begin")
+        def ask(connection):
+            connection.exec_driver_sql("SELECT 1")
+
+        async with (
+            AsyncLocks(url, request_timeout=30) as locks,
+            engine.connect() as connection,
+        ):
+            lease = await locks.lock("stock").acquire()
+            with pytest.raises(ConfigurationError, match="begin it first"):
+                hold_until_commit(lease, connection)
+            was_kept = lease.is_trusted
+            async with connection.begin():
+                hold_until_commit(lease, connection)
+            return was_kept, lease.is_trusted
+
+    assert asyncio.run(scene()) == (True, False)
 
 
 def test_what_is_no_transaction_is_refused(locks):

@@ -14,25 +14,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
-from holdfast import AsyncLease, AsyncLocks, Lease, Locks
+from holdfast import AsyncLease, AsyncLocks, Lease
 from holdfast.sql_rows import hold_until_commit
-
-
-@pytest.fixture
-def url(tmp_path):
-    return f"sqlite://{tmp_path}/locks.db"
-
-
-@pytest.fixture
-def locks(url):
-    with Locks(url, request_timeout=30) as one:
-        yield one
-
-
-@pytest.fixture
-def others(url):
-    with Locks(url, request_timeout=30) as one:
-        yield one
 
 
 def by_psycopg():

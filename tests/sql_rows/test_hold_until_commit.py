@@ -88,6 +88,23 @@ def test_one_who_closes_in_the_middle_frees_it(shop, play):
     assert shop.left() == 10
 
 
+def test_a_transaction_in_which_nothing_was_asked_ends_too(shop, play):
+    """SQLAlchemy tells nothing of one that never began."""
+
+    async def scene(ours, theirs):
+        free = []
+        for end in ("commit", "rollback", "close"):
+            seller = await shop.seller()
+            hold_until_commit(await settled(ours.lock(end).acquire()), seller.target)
+            await getattr(seller, end)()
+            free.append(await settled(theirs.lock(end).try_acquire()) is not None)
+            if end != "close":
+                await seller.close()
+        return free
+
+    assert play(scene) == [True, True, True]
+
+
 @pytest.mark.parametrize(("how", "error"), [("lost", LeaseLost), ("released", NotOwner)])
 def test_a_commit_is_refused_when_the_name_is_no_longer_ours(how, error, shop, play):
     async def scene(ours, _theirs):

@@ -11,8 +11,8 @@ from holdfast.sql_rows._sync import committing as for_threads
 if TYPE_CHECKING:
     import sqlite3
 
-    from holdfast.sql_rows._async.committing import AsyncCommitBlock
-    from holdfast.sql_rows._sync.committing import CommitBlock
+    from holdfast.sql_rows._async.commit_blocks import AsyncCommitBlock
+    from holdfast.sql_rows._sync.commit_blocks import CommitBlock
 
 
 @overload
@@ -34,8 +34,11 @@ def hold_until_commit(
     block. The commit is refused (LeaseLost) if the lease is lost by then; not by Django, which
     asks nobody.
 
+    SQLAlchemy begins a transaction here if it is in none. A commit that fails and leaves its
+    transaction open releases nothing yet.
+
     For a connection of sqlite3 it returns a block for a `with` statement, which commits when it is
-    left, as the connection's own does.
+    left, as the connection's own does. Enter it while the lease is held: that is what ties it.
 
     It does not stop a commit that is under way when the lease ends, nor one that is written as a
     statement ("COMMIT"), which nobody tells of. A token in the row does: `holdfast.fencing`.

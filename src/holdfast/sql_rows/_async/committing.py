@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigurationError
 from holdfast.runtime import aio as runtime
+from holdfast.sql_rows._async.commit_blocks import AsyncCommitBlock, AsyncTyingBlock
 from holdfast.sql_rows._async.ties import AsyncTie, AsyncTies, ties_of
 from holdfast.sql_rows.ending.aio import SYNC_FORM, waited_for
 from holdfast.sql_rows.transactions import is_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from holdfast._async.lease import AsyncLease
 
@@ -38,9 +38,7 @@ def tie(lease: AsyncLease, transaction: Any) -> AsyncCommitBlock | None:  # noqa
         [library] = roots & {"psycopg", "pymysql"}
         _tie_to_connection(lease, target, library)
     elif "sqlite3" in roots and hasattr(target, "rollback"):
-        ties = AsyncTies()
-        ties.add(lease)
-        return AsyncCommitBlock(ties, target, is_over=partial(is_over, target, "sqlite3"))
+        return _block_of_sqlite(lease, target)
     elif "django" in roots or getattr(target, "__name__", "") == "django.db.transaction":
         _tie_to_django(lease, target)
     else:
@@ -75,6 +73,9 @@ def _named(transaction: object) -> str:
 
 
 def _tie_to_sqlalchemy(lease: AsyncLease, target: Any) -> None:  # noqa: ANN401
+    lease.check()
+    if not target.in_transaction():
+        _begin(target)
     ties, is_new = ties_of(target)
     ties.add(lease)
     if not is_new:
@@ -86,6 +87,18 @@ def _tie_to_sqlalchemy(lease: AsyncLease, target: Any) -> None:  # noqa: ANN401
     else:
         listen(target, "commit", partial(_commits, ties))
         listen(target, "rollback", partial(_rolls_back, ties))
+
+
+def _begin(target: Any) -> None:  # noqa: ANN401
+    """Begin what would begin by the first statement: of an end before that nobody tells."""
+    # In asyncio nobody can await here what listeners ask of the database when it begins.
+    are_asking = bool(SYNC_FORM) and bool(getattr(target.dispatch, "begin", False))
+    if are_asking or not getattr(target, "autobegin", True):
+        raise ConfigurationError(
+            f"{_named(target)} is in no transaction, and none can be begun for it here (it has "
+            "autobegin=False, or listeners for the event `begin`): begin it first, and give it then"
+        )
+    target.begin()
 
 
 def _session_ended(ties: AsyncTies, _session: object, transaction: Any) -> None:  # noqa: ANN401
@@ -174,6 +187,17 @@ async def _ends(connection: Any, ties: AsyncTies, library: str, verb: str) -> No
     )
 
 
+def _block_of_sqlite(lease: AsyncLease, connection: Any) -> AsyncTyingBlock:  # noqa: ANN401
+    """Return what ties the lease when it is entered: leaving a block is all that sqlite3 tells."""
+    lease.check()
+    if getattr(connection, "autocommit", None) is True:
+        raise ConfigurationError(
+            "this connection of sqlite3's was opened with autocommit=True, and leaves its block "
+            "without a commit or a rollback: open it with autocommit=False, or without that option"
+        )
+    return AsyncTyingBlock(lease, connection, is_over=partial(is_over, connection, "sqlite3"))
+
+
 def _transaction(connection: Any, ties: AsyncTies, *args: Any, **options: Any) -> Any:  # noqa: ANN401
     """Return what `transaction()` of psycopg's does; the outermost releases what was tied."""
     one = connection()
@@ -182,48 +206,6 @@ def _transaction(connection: Any, ties: AsyncTies, *args: Any, **options: Any) -
     if not is_outermost:
         return block
     return AsyncCommitBlock(ties, block, is_over=partial(is_over, one, "psycopg"))
-
-
-class AsyncCommitBlock:
-    """A block that commits when it is left, if the lease is still ours, and then releases it."""
-
-    def __init__(
-        self,
-        ties: AsyncTies,
-        transaction: Any,  # noqa: ANN401 - anybody's
-        *,
-        is_over: Callable[[], bool],
-    ) -> None:
-        self._ties = ties
-        self._transaction = transaction
-        self._is_over = is_over
-
-    async def __aenter__(self) -> Any:  # noqa: ANN401
-        return await self._transaction.__aenter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> Any:  # noqa: ANN401
-        leave = partial(self._leave, kind, error, trace)
-        return await self._ties.end_with(leave, is_over=self._is_over)
-
-    async def _leave(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> Any:  # noqa: ANN401
-        leave = self._transaction.__aexit__
-        if kind is None:
-            try:
-                self._ties.check()
-            except BaseException as refused:
-                await leave(type(refused), refused, refused.__traceback__)
-                raise
-        return await leave(kind, error, trace)
 
 
 # -- Django ----------------------------------------------------------------------------
