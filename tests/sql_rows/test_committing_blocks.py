@@ -230,6 +230,21 @@ def test_a_connection_that_begins_by_a_statement_has_to_begin_first_in_asyncio(u
     assert asyncio.run(scene()) == (True, False)
 
 
+def test_a_two_phase_transaction_of_a_connection_is_refused(locks):
+    """It ends by other events, and nobody would check the lease."""
+    lease = locks.lock("stock").acquire()
+    server = postgresql.shared_server().url().replace("://", "+psycopg://")
+    engine = sqlalchemy.create_engine(server, poolclass=NullPool)
+    with (
+        engine.connect() as connection,
+        connection.begin_twophase(),
+        pytest.raises(ConfigurationError, match="two-phase"),
+    ):
+        hold_until_commit(lease, connection)
+
+    lease.release()
+
+
 def test_what_is_no_transaction_is_refused(locks):
     lease = locks.lock("stock").acquire()
 

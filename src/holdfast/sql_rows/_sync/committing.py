@@ -76,6 +76,11 @@ def _named(transaction: object) -> str:
 
 def _tie_to_sqlalchemy(lease: Lease, target: Any) -> None:  # noqa: ANN401
     lease.check()
+    if hasattr(target.get_transaction(), "xid"):
+        raise ConfigurationError(
+            "this connection is in a two-phase transaction, whose end is not seen here: begin it "
+            "in one phase"
+        )
     if not target.in_transaction():
         _begin(target)
     ties, is_new = ties_of(target)
