@@ -42,6 +42,8 @@ class Facts:
     """What all our keys begin with."""
     is_permitted: bool = True
     """Whether this user may read and write them, as far as could be told."""
+    shared: int = 0
+    """At so many addresses of the URL more than one member has answered."""
 
 
 def findings(facts: Facts) -> list[Finding]:
@@ -85,6 +87,14 @@ def _members(facts: Facts) -> Finding:
     voting = [one for one in facts.members or () if not one.is_learner]
     size = len(voting) or named
     needed, spare = size // 2 + 1, (size - 1) // 2
+    if facts.shared:
+        return Finding(
+            "error",
+            "members",
+            f"several members answer at {facts.shared} of the {named} addresses in the URL, as "
+            "behind a load balancer: leases cannot be proven there, and are lost",
+            "name each member in the URL, by an address of its own",
+        )
     if silent:
         return Finding(
             "warning",

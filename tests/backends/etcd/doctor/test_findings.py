@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from servers.certificates import certificates
 from servers.etcd import EtcdServer, shared_cluster, shared_server
 
 from holdfast import Finding
-from holdfast.backends.etcd.answers import CORRUPT, Alarm, State
+from holdfast.backends.etcd._async.members import AsyncMembers
+from holdfast.backends.etcd._sync.members import Members
+from holdfast.backends.etcd.answers import CORRUPT, Alarm, State, answer
 from holdfast.backends.etcd.findings import Facts, findings
 
 
@@ -109,6 +112,23 @@ def test_a_member_that_is_down(finding):
     cluster.heal()
     assert found.level == "warning"
     assert "1 of the 3" in found.message
+
+
+def test_an_address_behind_which_the_members_change(finding, monkeypatch):
+    """A load balancer: what one member proves another one cannot confirm."""
+    members = count(1)
+
+    def by_another(_: Any, request: Any, data: bytes) -> Any:
+        found = answer(request.answer, data)
+        return found._replace(header=found.header._replace(member=next(members)))
+
+    for kind in (Members, AsyncMembers):
+        monkeypatch.setattr(kind, "_read", by_another)
+
+    found = finding("members")
+
+    assert found.level == "error"
+    assert "load balancer" in found.message
 
 
 def test_the_ttl_that_is_granted(finding):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.backends.etcd import refusals, requests, transactions
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from holdfast.model import Finding
     from holdfast.runtime.clock import Clock
 
+OFTEN = 4
+"""So often each address is asked who answers there."""
+
 
 async def diagnosed(
     address: Address, *, asked: float, granted: float | None, seconds: float, clock: Clock
@@ -33,13 +37,7 @@ async def diagnosed(
 async def _asked(
     members: AsyncMembers, address: Address, asked: float, granted: float | None, deadline: float
 ) -> Sequence[Finding]:
-    states: list[State | None] = []
-    for one in range(len(address.endpoints)):
-        try:
-            state = await members.ask_member(one, requests.state(), deadline=deadline)
-        except LockError:
-            state = None
-        states.append(None if isinstance(state, Refusal) else state)
+    told = [await _states(members, one, deadline) for one in range(len(address.endpoints))]
     known = await members.ask(requests.members(), deadline=deadline)
     alarms = await members.ask(requests.alarms(), deadline=deadline)
     shortest = await members.ask(requests.grant(1), deadline=deadline)
@@ -49,7 +47,8 @@ async def _asked(
     return findings(
         Facts(
             where=address.where,
-            states=states,
+            states=[one[0] if one else None for one in told],
+            shared=sum(len({state.header.member for state in one}) > 1 for one in told),
             members=None if isinstance(known, Refusal) else known.members,
             alarms=None if isinstance(alarms, Refusal) else alarms.alarms,
             shortest=None if isinstance(shortest, Refusal) else shortest.ttl,
@@ -61,3 +60,15 @@ async def _asked(
             is_permitted=not (isinstance(rights, Refusal) and refusals.is_forbidden(rights)),
         )
     )
+
+
+async def _states(members: AsyncMembers, number: int, deadline: float) -> list[State]:
+    """Return what one address says of itself, asked so often that a load balancer shows."""
+    told: list[State] = []
+    with suppress(LockError):
+        while len(told) < OFTEN:
+            state = await members.ask_member(number, requests.state(), deadline=deadline)
+            if isinstance(state, Refusal):
+                break
+            told.append(state)
+    return told

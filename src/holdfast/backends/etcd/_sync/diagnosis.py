@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from holdfast.backends.etcd import refusals, requests, transactions
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from holdfast.model import Finding
     from holdfast.runtime.clock import Clock
 
+OFTEN = 4
+"""So often each address is asked who answers there."""
+
 
 def diagnosed(
     address: Address, *, asked: float, granted: float | None, seconds: float, clock: Clock
@@ -35,13 +39,7 @@ def diagnosed(
 def _asked(
     members: Members, address: Address, asked: float, granted: float | None, deadline: float
 ) -> Sequence[Finding]:
-    states: list[State | None] = []
-    for one in range(len(address.endpoints)):
-        try:
-            state = members.ask_member(one, requests.state(), deadline=deadline)
-        except LockError:
-            state = None
-        states.append(None if isinstance(state, Refusal) else state)
+    told = [_states(members, one, deadline) for one in range(len(address.endpoints))]
     known = members.ask(requests.members(), deadline=deadline)
     alarms = members.ask(requests.alarms(), deadline=deadline)
     shortest = members.ask(requests.grant(1), deadline=deadline)
@@ -51,7 +49,8 @@ def _asked(
     return findings(
         Facts(
             where=address.where,
-            states=states,
+            states=[one[0] if one else None for one in told],
+            shared=sum(len({state.header.member for state in one}) > 1 for one in told),
             members=None if isinstance(known, Refusal) else known.members,
             alarms=None if isinstance(alarms, Refusal) else alarms.alarms,
             shortest=None if isinstance(shortest, Refusal) else shortest.ttl,
@@ -63,3 +62,15 @@ def _asked(
             is_permitted=not (isinstance(rights, Refusal) and refusals.is_forbidden(rights)),
         )
     )
+
+
+def _states(members: Members, number: int, deadline: float) -> list[State]:
+    """Return what one address says of itself, asked so often that a load balancer shows."""
+    told: list[State] = []
+    with suppress(LockError):
+        while len(told) < OFTEN:
+            state = members.ask_member(number, requests.state(), deadline=deadline)
+            if isinstance(state, Refusal):
+                break
+            told.append(state)
+    return told

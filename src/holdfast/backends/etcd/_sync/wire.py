@@ -9,6 +9,7 @@ leases all the same (etcd-io/etcd#7029), but it cannot answer such a read.
 
 from __future__ import annotations
 
+import logging
 import math
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -21,12 +22,13 @@ from holdfast.backends.etcd.standing import EtcdLine
 from holdfast.backends.etcd.transactions import Guard
 from holdfast.backends.sessions.answers import Beat, Opening, Own, Seen
 from holdfast.backends.sessions.refusals import Unreadable, ended
-from holdfast.errors import LockError
+from holdfast.errors import LockError, OutcomeUnknown
+from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.backends.etcd.answers import KeyValue, Watched
+    from holdfast.backends.etcd.answers import KeyValue, Ranged, Watched
     from holdfast.backends.sessions.claims import CarriedClaim
     from holdfast.backends.sessions.line import Line
     from holdfast.backends.sessions.watches import Watch
@@ -35,9 +37,20 @@ if TYPE_CHECKING:
 PAGE = 1000
 """So many keys are asked for at once where there may be very many."""
 
+ROUNDS = 3
+"""So often a heartbeat is begun. An election may come between its two halves, or the loss of a
+member, and hardly twice; where each request goes to another member, more would only be load."""
+
+PAUSE = 0.05
+"""So long before it is begun again."""
+
+_log = logging.getLogger("holdfast")
+
 
 class EtcdWire(Leaving):
     """One session with a cluster; see the protocol for each method."""
+
+    _is_unproven_told = False
 
     @property
     def is_connected(self) -> bool:
@@ -85,7 +98,18 @@ class EtcdWire(Leaving):
     def beat(self, *, confirm: bool, deadline: float) -> Beat:
         """See the protocol; each proves itself."""
         del confirm
-        while True:
+        sent_at, read = self._proven(deadline)
+        if not self._watcher.is_watched(self._session_gone):
+            with suppress(LockError):  # it is for speed; the next heartbeat tries again
+                # From what was read: an older revision may be forgotten, after a compaction.
+                self._watch_session(since=read.header.revision + 1, deadline=deadline)
+        return Beat(sent_at, self._clock.now(), is_confirmed=True, proves_itself=True)
+
+    def _proven(self, deadline: float) -> tuple[float, Ranged]:
+        """Return when the keep-alive was sent that is proven, and the read that proves it."""
+        for tried in range(ROUNDS):
+            if tried:
+                runtime.sleep(PAUSE)
             sent_at = self._clock.now()
             kept = self.ask_once(requests.keep_alive(self._guard.lease), deadline=deadline)
             if kept.ttl <= 0:
@@ -97,12 +121,20 @@ class EtcdWire(Leaving):
                 raise ended(where=self.where)
             # By somebody else, or after an election: it proves nothing of this keep-alive.
             if read.header.confirms(kept.header):
-                break
-        if not self._watcher.is_watched(self._session_gone):
-            with suppress(LockError):  # it is for speed; the next heartbeat tries again
-                # From what was read: an older revision may be forgotten, after a compaction.
-                self._watch_session(since=read.header.revision + 1, deadline=deadline)
-        return Beat(sent_at, self._clock.now(), is_confirmed=True, proves_itself=True)
+                return sent_at, read
+        raise self._unproven()
+
+    def _unproven(self) -> OutcomeUnknown:
+        error = OutcomeUnknown(
+            f"{self.where}: a heartbeat and its proof were answered by different members, "
+            f"{ROUNDS} times in a row; if an address is that of a load balancer, name each member "
+            "in the URL instead"
+        )
+        if not self._is_unproven_told:
+            # Nobody sees the error of a background heartbeat, only leases that are lost.
+            self._is_unproven_told = True
+            _log.warning("%s", error)
+        return error
 
     def own(self, *, deadline: float) -> Sequence[Own]:
         """See the protocol."""

@@ -1,0 +1,61 @@
+"""What a heartbeat takes for a proof: two answers of one member, in one term."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+from backends.etcd.open_sessions import OpenSession
+
+from holdfast import OutcomeUnknown
+
+MANY = 20
+"""More requests than one heartbeat may cost, whatever is answered."""
+
+
+@pytest.fixture
+def session(flavour, server) -> Iterator[OpenSession]:
+    one = OpenSession(flavour, server.url)
+    yield one
+    one.close()
+
+
+@contextmanager
+def answered_by(session: OpenSession, members: Iterator[int]) -> Iterator[list[int]]:
+    """Let each answer come from the next of these members; tells who has answered."""
+    way, answered = session.wire._members, []
+    read = way._read
+
+    def read_from_another(request: Any, data: bytes) -> Any:
+        assert len(answered) < MANY, "it is asked on and on"
+        found = read(request, data)
+        answered.append(next(members))
+        return found._replace(header=found.header._replace(member=answered[-1]))
+
+    way._read = read_from_another
+    yield answered
+    way._read = read
+
+
+def test_a_member_for_each_request_proves_nothing_and_is_not_asked_on_and_on(session, caplog):
+    """As behind a load balancer: the error says what to change, and so does the log, once."""
+    with answered_by(session, count(1)) as answered:
+        for _ in range(2):
+            with pytest.raises(OutcomeUnknown, match=r"by different members.*name each member"):
+                session.ask("beat", confirm=True)
+
+    assert len(answered) == 12
+    [told] = [one for one in caplog.records if one.levelname == "WARNING"]
+    assert "name each member" in told.getMessage()
+
+
+def test_a_heartbeat_that_another_member_broke_into_is_repeated(session):
+    """As where the one that was asked is lost between the two requests."""
+    with answered_by(session, iter([1, 2, 2, 2])) as answered:
+        beat = session.ask("beat", confirm=True)
+
+    assert beat.is_confirmed
+    assert answered == [1, 2, 2, 2]
