@@ -286,13 +286,13 @@ class AsyncSessionsBackend(AsyncBackend):
             parting = None if old is None else old.session
         finally:
             if parting is not None:
-                self._part_from(parting)
+                await self._part_from(parting)
 
     def _raise_alarm(self) -> None:
         for hurry in self._alarms:
             hurry()
 
-    def _part_from(self, session: AsyncSession) -> None:
+    async def _part_from(self, session: AsyncSession) -> None:
         """Close a session that is not used any more, beside the caller, who has no time."""
         session.end()
 
@@ -300,7 +300,12 @@ class AsyncSessionsBackend(AsyncBackend):
             await session.close(goodbye=True)
 
         self._leaving = [one for one in self._leaving if one.is_alive()]
-        self._leaving.append(runtime.spawn(close, name="holdfast-goodbye"))
+        try:
+            self._leaving.append(runtime.spawn(close, name="holdfast-goodbye"))
+        except RuntimeError:
+            # No thread is to be had. Nobody else would ever close it, and what it has of its own
+            # goes on: a thread that listens, a connection, a session in the store.
+            await close()
 
     async def _leave(self, *, goodbye: bool) -> None:
         with self._state:

@@ -19,7 +19,7 @@ from holdfast.backends.sessions import refusals
 from holdfast.backends.sessions.proof import Proof
 from holdfast.backends.sessions.watches import Watches
 from holdfast.core.trust import trusted_until
-from holdfast.errors import BackendError, LockError, OutcomeUnknown
+from holdfast.errors import BackendError, BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
@@ -91,7 +91,13 @@ class AsyncSession:
         opening = await self.wire.open(deadline=deadline)
         self.ttl = opening.granted
         self._proof = Proof(opened_at=opening.opened_at, ttl=self.ttl)
-        self._task = runtime.spawn(self._run, name="holdfast-session")
+        try:
+            self._task = runtime.spawn(self._run, name="holdfast-session")
+        except RuntimeError as error:
+            # Nobody would keep it alive. Whoever opened it closes it.
+            raise BackendUnavailable(
+                f"{self.wire.where}: no thread is to be had for the session: {error}"
+            ) from error
 
     @property
     def counted_from(self) -> float:

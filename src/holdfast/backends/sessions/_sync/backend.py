@@ -296,7 +296,12 @@ class SessionsBackend(Backend):
             session.close(goodbye=True)
 
         self._leaving = [one for one in self._leaving if one.is_alive()]
-        self._leaving.append(runtime.spawn(close, name="holdfast-goodbye"))
+        try:
+            self._leaving.append(runtime.spawn(close, name="holdfast-goodbye"))
+        except RuntimeError:
+            # No thread is to be had. Nobody else would ever close it, and what it has of its own
+            # goes on: a thread that listens, a connection, a session in the store.
+            close()
 
     def _leave(self, *, goodbye: bool) -> None:
         with self._state:

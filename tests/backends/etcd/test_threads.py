@@ -1,0 +1,80 @@
+"""A machine with no thread to spare: a client is told, and what it had begun is not left behind."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+from eventually import eventually
+from servers.proxy import Proxy
+
+from holdfast import BackendUnavailable
+from holdfast.runtime import threads
+
+LONG = 300
+"""What is gone before this ttl is over was ended by its client."""
+
+
+@pytest.fixture
+def spare(monkeypatch):
+    """Let so many threads be started and no more; None lets all."""
+    spawn = threads.spawn
+
+    def spare(number: int | None) -> None:
+        left = count() if number is None else iter(range(number))
+
+        def spawn_if_any(*arguments: Any, **options: Any) -> Any:
+            if next(left, None) is None:
+                raise RuntimeError("can't start new thread")
+            return spawn(*arguments, **options)
+
+        monkeypatch.setattr(threads, "spawn", spawn_if_any)
+
+    return spare
+
+
+@pytest.fixture
+def proxy(server):
+    with Proxy(server.port, scheme="etcd") as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def sessions(server, namespace):
+    """Return those that the server keeps."""
+    return lambda: server.keys(f"{namespace}/s/")
+
+
+@pytest.fixture
+def locks(flavour, proxy, namespace):
+    return flavour.locks(proxy.url, namespace=namespace, ttl=LONG)
+
+
+@pytest.mark.parametrize("flavour", ["sync"], indirect=True)
+@pytest.mark.parametrize("spared", [0, 1], ids=["for the watch", "for the heartbeats"])
+def test_none_for_a_session_that_opens(locks, proxy, sessions, spare, spared):
+    """Its lease is given back, and neither a thread nor a connection of it stays."""
+    spare(spared)
+    with pytest.raises(BackendUnavailable, match="thread"):
+        locks.lock("door").try_acquire()
+
+    eventually(lambda: not sessions(), what="its lease is given back")
+    eventually(lambda: proxy.connections == 0, what="all connections are closed")
+    spare(None)
+    locks.lock("door").acquire(timeout=20).release()
+
+
+@pytest.mark.parametrize("flavour", ["sync"], indirect=True)
+def test_none_to_part_from_the_session_before(flavour, locks, sessions, spare):
+    """The caller does it, and has its lock all the same."""
+    locks.lock("door").acquire(timeout=20).release()
+    [before] = sessions()
+
+    spare(2)  # a watch and heartbeats
+    backend = locks._client.backend
+    opened = backend._opened(LONG + 1, flavour.clock.now() + 20)
+    spare(None)
+
+    assert opened.session.asked == LONG + 1
+    eventually(lambda: before not in sessions(), what="the one before is over")
