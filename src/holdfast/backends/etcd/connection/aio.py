@@ -93,7 +93,7 @@ class Link(asyncio.Protocol):
         finally:
             self._questions.discard(call)
             if not call.is_over:
-                self.give_up(call)  # a cancellation, or it is late
+                self.give_up(call)  # a cancellation
 
     def begin(self, call: Call) -> None:
         """Begin a call."""
@@ -180,7 +180,11 @@ class Link(asyncio.Protocol):
     def _look(self) -> None:
         now = self._loop.time()
         late = [one for one in self._questions if one.deadline <= now and not one.outcome.done()]
-        for one in late:
+        # Those that wait for their turn come first: it must not be given to them by the others.
+        for one in sorted(late, key=lambda one: one.number > 0):
+            # Before its task runs, something may come that makes room, and what is said here to be
+            # undone would be sent after all.
+            self._talk.give_up(one)
             one.outcome.set_result(Broken("no answer in time", one.is_undone))
         moments = [one.deadline for one in self._questions if one.deadline > now]
         if late and self._unheard_since is not None and now >= self._unheard_since + SILENCE:
@@ -189,6 +193,9 @@ class Link(asyncio.Protocol):
             self.lose(TimeoutError("no answer in time"))
         elif moments:
             self._timer.at(min(moments))
+        if late:
+            self._flush_soon()
+            self._end_if_left()
 
 
 class Channel:

@@ -1,0 +1,155 @@
+"""A call of the asyncio flavour whose time is up: what is said of it stays true afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from backends.etcd.impostors import GREETING, end, message
+
+from holdfast.backends.etcd.connection.aio import Link, Question
+from holdfast.backends.etcd.http2 import frames
+from holdfast.backends.etcd.http2.calls import Broken, prefixed
+from holdfast.backends.etcd.http2.frames import frame
+
+LONG = 3600.0
+ONE_AT_A_TIME = frame(
+    frames.SETTINGS, 0, 0, frames.MOST_STREAMS.to_bytes(2, "big") + (1).to_bytes(4, "big")
+)
+UNDONE = Broken("no answer in time", is_undone=True)
+UNKNOWN = Broken("no answer in time", is_undone=False)
+
+
+class Member(asyncio.Transport):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = bytearray()
+
+    def write(self, data: object) -> None:
+        assert isinstance(data, bytes)
+        self.told += data
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def abort(self) -> None:
+        """Nothing is to be closed."""
+
+    def frames(self) -> list[tuple[int, int]]:
+        """Return the kind and the stream of each frame that it was told."""
+        found, at = [], self.told.index(b"SM\r\n\r\n") + len(b"SM\r\n\r\n")
+        while at < len(self.told):
+            size, kind, _, stream = frames.head_of(self.told, at)
+            at += frames.HEAD + size
+            found.append((kind, stream))
+        return found
+
+
+class Scene:
+    """A connection, and who waits for answers on it."""
+
+    def __init__(self, greeting: bytes) -> None:
+        self.member = Member()
+        self.lost: list[Link] = []
+        self.link = Link(lost=self.lost.append)
+        self.link.connection_made(self.member)
+        self.link.data_received(greeting)
+
+    async def ask(self, body: bytes = b"question") -> tuple[Question, asyncio.Task[object]]:
+        """Begin a call that has all the time."""
+        known = set(self.link._questions)
+        deadline = asyncio.get_running_loop().time() + LONG
+        task = asyncio.create_task(self.link.ask(b"", body, deadline=deadline))
+        while not self.link._questions - known:  # noqa: ASYNC110 - it is the loop's next turn
+            await asyncio.sleep(0)
+        [call] = self.link._questions - known
+        return call, task
+
+    def time_is_up(self, *calls: Question) -> None:
+        """Let them be late, in the moment before something else comes."""
+        for one in calls:
+            one.deadline = asyncio.get_running_loop().time()
+        self.link._unheard_since = None  # else the connection may be taken for cut
+        self.link._look()
+
+    async def flushed(self) -> list[tuple[int, int]]:
+        """Return what the member was told, all of it."""
+        while self.link._is_flushing:  # noqa: ASYNC110 - it is the loop's next turn
+            await asyncio.sleep(0)
+        return self.member.frames()
+
+
+def told(story: Callable[[Scene], Awaitable[None]], *, greeting: bytes = GREETING) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60):
+            await story(Scene(greeting))
+
+    asyncio.run(main())
+
+
+def test_one_that_waits_for_its_turn_is_not_begun_when_that_comes():
+    """Its caller hears that nothing was done."""
+
+    async def story(scene: Scene) -> None:
+        _, first = await scene.ask()
+        late, second = await scene.ask()
+
+        scene.time_is_up(late)
+        scene.link.data_received(message(1, prefixed(b"answer")) + end(1))
+
+        assert await first == b"answer"
+        assert await second == UNDONE
+        assert 3 not in [stream for _, stream in await scene.flushed()]
+
+    told(story, greeting=ONE_AT_A_TIME)
+
+
+def test_those_that_are_late_together_do_not_get_each_others_turn():
+    async def story(scene: Scene) -> None:
+        calls, tasks = zip(*[await scene.ask() for _ in range(6)], strict=True)
+
+        scene.time_is_up(*calls)
+
+        ends = await asyncio.gather(*tasks)
+        assert ends == [UNKNOWN, *[UNDONE] * 5]
+        assert {stream for _, stream in await scene.flushed()} == {0, 1}
+
+    told(story, greeting=ONE_AT_A_TIME)
+
+
+def test_one_that_waits_for_room_is_not_sent_when_there_is_some():
+    async def story(scene: Scene) -> None:
+        late, task = await scene.ask(b"q" * 2 * frames.WINDOW)
+        sent = (await scene.flushed()).count((frames.DATA, 1))
+
+        scene.time_is_up(late)
+        room = (4 * frames.WINDOW).to_bytes(4, "big")
+        for stream in (0, 1):
+            scene.link.data_received(frame(frames.WINDOW_UPDATE, 0, stream, room))
+
+        assert await task == UNDONE
+        after = await scene.flushed()
+        assert after.count((frames.DATA, 1)) == sent
+        assert after[-1] == (frames.RST_STREAM, 1)
+
+    told(story)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_connection_that_is_left_ends_with_the_last_that_is_late(number):
+    """The member has said that it goes, and waits for these alone."""
+
+    async def story(scene: Scene) -> None:
+        calls, tasks = zip(*[await scene.ask() for _ in range(number)], strict=True)
+        scene.link.data_received(frame(frames.GOAWAY, 0, 0, b"\x7f\xff\xff\xff" + bytes(4)))
+
+        scene.time_is_up(*calls)
+
+        assert await asyncio.gather(*tasks) == [UNKNOWN] * number
+        assert not scene.link.is_open
+        assert scene.link._is_lost
+
+    told(story)
