@@ -150,6 +150,80 @@ def test_an_answer_that_cannot_be_read(wire_to, talker, key):
         wire.ask(requests.range_(key))
 
 
+def _saying(*answers: bytes):
+    """Answer the calls of a connection by these, one after the other, and on by the last."""
+
+    def said(stream: int) -> bytes:
+        body = answers[min(stream // 2, len(answers) - 1)]
+        return message(stream, prefixed(body)) + end(stream)
+
+    return at_each_call(said)
+
+
+SUCCEEDED = number_field(2, 1)
+FOUND, EMPTY = (message_field(3, message_field(kind, b"\x20\0")) for kind in (1, 9))
+TWO_KEYS = message_field(3, message_field(1, message_field(2, message_field(1, b"key")) * 2))
+TAKEN = message_field(3, message_field(4, SUCCEEDED))
+
+ASKED = requests.transaction(
+    [],
+    [requests.transaction([], [requests.put(b"key", b"")], [requests.delete(b"key")])],
+    [requests.range_(b"key")],
+)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(b"", id="too few"),
+        pytest.param(FOUND * 2, id="too many"),
+        pytest.param(EMPTY, id="none at all"),
+        pytest.param(SUCCEEDED + FOUND, id="another kind"),
+        pytest.param(SUCCEEDED + TAKEN, id="too few inside of another"),
+        pytest.param(TWO_KEYS, id="more keys than were asked for"),
+    ],
+)
+def test_a_transaction_whose_answers_are_not_to_what_was_asked(wire_to, talker, said):
+    """They can be read, and make no sense; nobody trips over that later."""
+    wire = wire_to(talker(greeting=GREETING, answer=_saying(said)).url)
+
+    with pytest.raises(BackendMisbehaved, match="cannot be read"):
+        wire.ask(ASKED)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        pytest.param(requests.range_(b"a", b"b"), number_field(3, 1), id="more of nothing"),
+        pytest.param(requests.range_(b"a"), message_field(2, b"") * 2, id="a key twice"),
+        pytest.param(requests.grant(5), number_field(3, 5), id="a lease without a number"),
+        pytest.param(requests.grant(5), number_field(2, 7), id="a lease without a time"),
+    ],
+)
+def test_an_answer_that_contradicts_itself(wire_to, talker, asked, said):
+    wire = wire_to(talker(greeting=GREETING, answer=_saying(said)).url)
+
+    with pytest.raises(BackendMisbehaved, match="cannot be read"):
+        wire.ask(asked)
+
+
+def test_a_login_whose_answer_cannot_be_read(wire_to, talker, key):
+    url = talker(greeting=GREETING, answer=_saying(b"\xff" * 40)).url
+    wire = wire_to(url.replace("://", "://clerk:sesame@"))
+
+    with pytest.raises(BackendMisbehaved, match="cannot be read"):
+        wire.ask(requests.range_(key))
+
+
+def test_a_session_that_is_there_already_and_is_not(flavour, talker):
+    """Its key was found by the condition, and not by the read in the same step."""
+    granted = number_field(2, 7) + number_field(3, 60)
+    locks = flavour.locks(talker(greeting=GREETING, answer=_saying(granted, FOUND)).url)
+
+    with pytest.raises(BackendMisbehaved, match="and is not"):
+        locks.lock("door").try_acquire()
+
+
 @pytest.mark.parametrize(
     "garbage",
     [

@@ -28,6 +28,11 @@ class Request(Generic[A]):
     body: bytes
     operation: int = 0
     """Which of the operations of a transaction it is; 0 if it cannot be one."""
+    most: int = 0
+    """So many keys it can find at most; 0 where there is no bound."""
+    then: tuple[Request[Any], ...] = ()
+    otherwise: tuple[Request[Any], ...] = ()
+    """What a transaction does in either case, and is answered one by one."""
 
 
 # -- keys ------------------------------------------------------------------------------
@@ -68,7 +73,8 @@ def range_(
         + number_field(7, serializable)
         + number_field(8, keys_only)
     )
-    return Request(b"/etcdserverpb.KV/Range", answers.Ranged, body, 1)
+    most = limit or (0 if end else 1)
+    return Request(b"/etcdserverpb.KV/Range", answers.Ranged, body, 1, most=most)
 
 
 def put(key: bytes, value: bytes, *, lease: int = 0) -> Request[answers.Put]:
@@ -118,10 +124,14 @@ def transaction(
     otherwise: Iterable[Request[Any]] = (),
 ) -> Request[answers.Transacted]:
     """Ask to do this if all conditions are true, and that if not; in one step."""
+    then, otherwise = tuple(then), tuple(otherwise)
     parts = [message_field(1, one) for one in conditions]
     parts += [message_field(2, message_field(one.operation, one.body)) for one in then]
     parts += [message_field(3, message_field(one.operation, one.body)) for one in otherwise]
-    return Request(b"/etcdserverpb.KV/Txn", answers.Transacted, b"".join(parts), 4)
+    body = b"".join(parts)
+    return Request(
+        b"/etcdserverpb.KV/Txn", answers.Transacted, body, 4, then=then, otherwise=otherwise
+    )
 
 
 # -- leases ----------------------------------------------------------------------------

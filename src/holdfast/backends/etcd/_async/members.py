@@ -12,11 +12,11 @@ from weakref import WeakKeyDictionary
 
 from holdfast._async.single_flight import LAST_WORD, AsyncSingleFlight
 from holdfast.backends.etcd import refusals, requests
-from holdfast.backends.etcd.answers import answer
 from holdfast.backends.etcd.connection import tls
 from holdfast.backends.etcd.connection.aio import Channel
 from holdfast.backends.etcd.http2.calls import Refusal
 from holdfast.backends.etcd.protobuf import Unreadable
+from holdfast.backends.etcd.replies import reply
 from holdfast.backends.etcd.watching.aio import Watching
 from holdfast.errors import BackendMisbehaved, BackendUnavailable
 from holdfast.runtime import aio as runtime
@@ -66,7 +66,7 @@ class AsyncMembers:
 
     def _read(self, request: Request[A], data: bytes) -> A:
         try:
-            return answer(request.answer, data)  # type: ignore[type-var]  # all are tuples
+            return reply(request, data)
         except Unreadable as error:
             raise BackendMisbehaved(f"{self.where} answers what cannot be read: {error}") from error
 
@@ -178,7 +178,7 @@ class AsyncMembers:
         data = await self._anywhere(request, b"", deadline)
         if isinstance(data, Refusal):
             raise refusals.refused(data, where=self.where)
-        self._token = answer(request.answer, data).token.encode()
+        self._token = self._read(request, data).token.encode()
 
     # -- watching ----------------------------------------------------------------------
 

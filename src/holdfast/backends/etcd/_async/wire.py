@@ -20,7 +20,7 @@ from holdfast.backends.etcd.standing import EtcdLine
 from holdfast.backends.etcd.transactions import Guard
 from holdfast.backends.sessions.answers import Beat, Opening, Own, Seen
 from holdfast.backends.sessions.refusals import Unreadable, ended
-from holdfast.errors import LockError, OutcomeUnknown
+from holdfast.errors import BackendMisbehaved, LockError, OutcomeUnknown
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
@@ -72,7 +72,12 @@ class AsyncEtcdWire(AsyncLeaving):
         put = await self.ask(transactions.open_(self._guard), deadline=deadline)
         self._created = put.header.revision
         if not put.succeeded:
-            [found] = put.answers[0].keys
+            keys = put.answers[0].keys
+            if not keys:
+                raise BackendMisbehaved(
+                    f"{self.where} says that {key.decode()} is there and is not"
+                )
+            [found] = keys
             if found.lease != granted.lease:
                 raise Unreadable(
                     f"{key.decode()} is a key of another program; choose a namespace of your own"

@@ -14,11 +14,11 @@ from weakref import WeakKeyDictionary
 
 from holdfast._sync.single_flight import LAST_WORD, SingleFlight
 from holdfast.backends.etcd import refusals, requests
-from holdfast.backends.etcd.answers import answer
 from holdfast.backends.etcd.connection import tls
 from holdfast.backends.etcd.connection.threads import Channel
 from holdfast.backends.etcd.http2.calls import Refusal
 from holdfast.backends.etcd.protobuf import Unreadable
+from holdfast.backends.etcd.replies import reply
 from holdfast.backends.etcd.watching.threads import Watching
 from holdfast.errors import BackendMisbehaved, BackendUnavailable
 from holdfast.runtime import threads as runtime
@@ -68,7 +68,7 @@ class Members:
 
     def _read(self, request: Request[A], data: bytes) -> A:
         try:
-            return answer(request.answer, data)  # type: ignore[type-var]  # all are tuples
+            return reply(request, data)
         except Unreadable as error:
             raise BackendMisbehaved(f"{self.where} answers what cannot be read: {error}") from error
 
@@ -178,7 +178,7 @@ class Members:
         data = self._anywhere(request, b"", deadline)
         if isinstance(data, Refusal):
             raise refusals.refused(data, where=self.where)
-        self._token = answer(request.answer, data).token.encode()
+        self._token = self._read(request, data).token.encode()
 
     # -- watching ----------------------------------------------------------------------
 

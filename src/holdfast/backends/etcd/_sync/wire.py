@@ -22,7 +22,7 @@ from holdfast.backends.etcd.standing import EtcdLine
 from holdfast.backends.etcd.transactions import Guard
 from holdfast.backends.sessions.answers import Beat, Opening, Own, Seen
 from holdfast.backends.sessions.refusals import Unreadable, ended
-from holdfast.errors import LockError, OutcomeUnknown
+from holdfast.errors import BackendMisbehaved, LockError, OutcomeUnknown
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
@@ -74,7 +74,12 @@ class EtcdWire(Leaving):
         put = self.ask(transactions.open_(self._guard), deadline=deadline)
         self._created = put.header.revision
         if not put.succeeded:
-            [found] = put.answers[0].keys
+            keys = put.answers[0].keys
+            if not keys:
+                raise BackendMisbehaved(
+                    f"{self.where} says that {key.decode()} is there and is not"
+                )
+            [found] = keys
             if found.lease != granted.lease:
                 raise Unreadable(
                     f"{key.decode()} is a key of another program; choose a namespace of your own"
