@@ -135,9 +135,10 @@ class EtcdWire(Leaving):
             f"{ROUNDS} times in a row; if an address is that of a load balancer, name each member "
             "in the URL instead"
         )
-        if not self._is_unproven_told:
+        with self._state:
+            was_told, self._is_unproven_told = self._is_unproven_told, True
+        if not was_told:
             # Nobody sees the error of a background heartbeat, only leases that are lost.
-            self._is_unproven_told = True
             _log.warning("%s", error)
         return error
 
