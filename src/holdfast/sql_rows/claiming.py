@@ -34,6 +34,14 @@ _CLOCKS = {
     MYSQL: "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1e6)",
 }
 
+# Not FOR UPDATE in PostgreSQL: whoever inserts a row that refers to ours keeps it locked against
+# that until its commit, and no renewal would come through. A change of `until` needs no such lock.
+_LOCKS_OF_RENEWAL = {
+    SQLITE: "",
+    POSTGRESQL: " FOR NO KEY UPDATE SKIP LOCKED",
+    MYSQL: " FOR UPDATE SKIP LOCKED",
+}
+
 Key = tuple[object, ...]
 
 
@@ -123,24 +131,32 @@ class Claimable:
             ),
         )
 
-    def renew(
-        self, dialect: Dialect, claims: Sequence[tuple[Key, int]], *, ttl: float
+    def still_claimed(
+        self, dialect: Dialect, claims: Sequence[tuple[Key, int]], *, locks: bool
     ) -> Statement:
-        """Return what gives those a full ttl again that have not ended."""
-        until, now = dialect.quoted(self.until), _CLOCKS[dialect]
-        return Statement(
-            *self._update(dialect),
-            *(f"{until} = {now} + ", Value(ttl), f" WHERE {until} > {now} AND "),
-            self._any_of(dialect, claims),
-        )
+        """Return what reads which of them are still claimed by their token.
 
-    def still_claimed(self, dialect: Dialect, claims: Sequence[tuple[Key, int]]) -> Statement:
-        """Return what tells which of them are still claimed by their token."""
+        With a lock it passes over those that another transaction locks at this moment, as the
+        worker's own may for long: whoever waited for it would wait for its commit. Without, it
+        reads what was committed last, and waits for nobody.
+        """
         names = ", ".join(map(dialect.quoted, self.keyed.key))
         until, now = dialect.quoted(self.until), _CLOCKS[dialect]
         return Statement(
             *("SELECT ", names, " FROM ", dialect.quoted_table(self.keyed.table)),
             f" WHERE {until} > {now} AND ",
+            self._any_of(dialect, claims),
+            _LOCKS_OF_RENEWAL[dialect] if locks else "",
+        )
+
+    def renew(
+        self, dialect: Dialect, claims: Sequence[tuple[Key, int]], *, ttl: float
+    ) -> Statement:
+        """Return what gives them a full ttl again; they were found claimed, and are locked."""
+        until, now = dialect.quoted(self.until), _CLOCKS[dialect]
+        return Statement(
+            *self._update(dialect),
+            *(f"{until} = {now} + ", Value(ttl), " WHERE "),
             self._any_of(dialect, claims),
         )
 

@@ -67,7 +67,9 @@ class AsyncClaimedRow(Row):
         if failure is not None:
             raise failure
         self.lease.give_up("finished")
-        await self._worker.end_when_done()
+        # Inside the caller's transaction nothing is waited for: a renewal under way may wait for
+        # its commit, which comes after we have returned.
+        await self._worker.end_when_done(waits=connection is None)
 
     async def _finish_by_ourselves(self, changes: Mapping[str, object]) -> LockError | None:
         async def work(callers: AsyncCallersConnection) -> LockError | None:

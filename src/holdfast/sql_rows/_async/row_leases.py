@@ -14,6 +14,7 @@ from holdfast.connections.dialects import SQLITE
 from holdfast.core.naming import LONGEST
 from holdfast.errors import BackendError, LockError, OutcomeUnknown
 from holdfast.model import Capabilities, Grant, Renewal, TokenQuality
+from holdfast.sql_rows._async.writers import AsyncWaitsForWriters
 from holdfast.sql_rows.claiming import NOW, RowClaim
 from holdfast.sql_rows.conflicts import is_conflict
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from holdfast.connections._async.callers import AsyncCallersConnection
     from holdfast.model import Claim
+    from holdfast.runtime.clock import Clock
     from holdfast.sql_rows._async.own_connections import AsyncOwnConnections
     from holdfast.sql_rows.claiming import Claimable, Key
 
@@ -45,10 +47,13 @@ class AsyncRowLeases(AsyncBackend):
     )
     min_ttl = 0.1
 
-    def __init__(self, claimable: Claimable, connections: AsyncOwnConnections) -> None:
+    def __init__(
+        self, claimable: Claimable, connections: AsyncOwnConnections, clock: Clock
+    ) -> None:
         self.location = f"rows of {claimable.keyed}"
         self._claimable = claimable
         self._connections = connections
+        self._clock = clock
 
     # -- claiming ----------------------------------------------------------------------
 
@@ -101,19 +106,34 @@ class AsyncRowLeases(AsyncBackend):
     # -- what the watchdog and a lease ask ---------------------------------------------
 
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
-        """Renew them in one statement."""
-        del deadline  # a driver's call ends when its own time is up
+        """Renew those that nobody locks; the others are asked for again, while they are ours."""
         claims = [_of(one) for one in grants]
 
         async def work(callers: AsyncCallersConnection) -> list[Renewal]:
-            claimable, dialect = self._claimable, callers.dialect
-            renewal = claimable.renew(dialect, claims, ttl=grants[0].ttl)
-            if (await callers.run(renewal)).changed == len(claims):
-                return [Renewal.RENEWED] * len(claims)
-            left = set((await callers.run(claimable.still_claimed(dialect, claims))).rows)
-            return [Renewal.RENEWED if key in left else Renewal.LOST for key, _ in claims]
+            patience = max(0.0, deadline - self._clock.now())
+            async with AsyncWaitsForWriters(callers, patience):
+                return await self._renew(callers, claims, ttl=grants[0].ttl)
 
         return await self._asked(work, "renewal")
+
+    async def _renew(
+        self, callers: AsyncCallersConnection, claims: Sequence[tuple[Key, int]], *, ttl: float
+    ) -> list[Renewal]:
+        claimable, dialect = self._claimable, callers.dialect
+        if dialect is SQLITE:
+            await callers.run(claimable.lock_all(dialect))
+        found = await callers.run(claimable.still_claimed(dialect, claims, locks=True))
+        locked = set(found.rows)
+        if ours := [one for one in claims if one[0] in locked]:
+            await callers.run(claimable.renew(dialect, ours, ttl=ttl))
+        if len(ours) == len(claims):
+            return [Renewal.RENEWED] * len(claims)
+        found = await callers.run(claimable.still_claimed(dialect, claims, locks=False))
+        left = set(found.rows)
+        return [
+            Renewal.RENEWED if key in locked else Renewal.UNKNOWN if key in left else Renewal.LOST
+            for key, _ in claims
+        ]
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """Let others claim the row at once."""

@@ -32,7 +32,9 @@ class AsyncWorker:
         self.connections = connections
         self.clock = Clock()
         self._options = LockOptions(ttl=ttl, reentrant=False)
-        self._rows = AsyncRowLeases(claimable, connections)  # type: ignore[abstract]
+        self._rows = AsyncRowLeases(  # type: ignore[abstract]
+            claimable, connections, self.clock
+        )
         self._client = AsyncClient(self._rows, ClientOptions(ttl=ttl, clock=self.clock))
         self._is_over = False
 
@@ -68,11 +70,15 @@ class AsyncWorker:
         lease = attempt.lease_on(hold)
         return attempt, AsyncClaimedRow(row, lease=lease, lock=lock, claim=claim, worker=self)
 
-    async def end_when_done(self, *, is_over: bool = False) -> None:
-        """Close the client, once the loop is over and no row is held any more."""
+    async def end_when_done(self, *, is_over: bool = False, waits: bool = True) -> None:
+        """Close the client, once the loop is over and no row is held any more.
+
+        It waits for a renewal that is under way. Without waiting only what is kept is closed, and
+        the client's background ends by itself, with nothing left to do.
+        """
         self._is_over = self._is_over or is_over
         if self._is_over and not self._client.holds:
-            await self._client.aclose()
+            await (self._client.aclose() if waits else self.connections.aclose())
 
     async def aclose(self) -> None:
         """Close it now: rows that are held are told that they are lost."""

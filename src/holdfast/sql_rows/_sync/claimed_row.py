@@ -69,7 +69,9 @@ class ClaimedRow(Row):
         if failure is not None:
             raise failure
         self.lease.give_up("finished")
-        self._worker.end_when_done()
+        # Inside the caller's transaction nothing is waited for: a renewal under way may wait for
+        # its commit, which comes after we have returned.
+        self._worker.end_when_done(waits=connection is None)
 
     def _finish_by_ourselves(self, changes: Mapping[str, object]) -> LockError | None:
         def work(callers: CallersConnection) -> LockError | None:

@@ -16,6 +16,7 @@ from holdfast.connections.dialects import SQLITE
 from holdfast.core.naming import LONGEST
 from holdfast.errors import BackendError, LockError, OutcomeUnknown
 from holdfast.model import Capabilities, Grant, Renewal, TokenQuality
+from holdfast.sql_rows._sync.writers import WaitsForWriters
 from holdfast.sql_rows.claiming import NOW, RowClaim
 from holdfast.sql_rows.conflicts import is_conflict
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.connections._sync.callers import CallersConnection
     from holdfast.model import Claim
+    from holdfast.runtime.clock import Clock
     from holdfast.sql_rows._sync.own_connections import OwnConnections
     from holdfast.sql_rows.claiming import Claimable, Key
 
@@ -47,10 +49,11 @@ class RowLeases(Backend):
     )
     min_ttl = 0.1
 
-    def __init__(self, claimable: Claimable, connections: OwnConnections) -> None:
+    def __init__(self, claimable: Claimable, connections: OwnConnections, clock: Clock) -> None:
         self.location = f"rows of {claimable.keyed}"
         self._claimable = claimable
         self._connections = connections
+        self._clock = clock
 
     # -- claiming ----------------------------------------------------------------------
 
@@ -103,19 +106,34 @@ class RowLeases(Backend):
     # -- what the watchdog and a lease ask ---------------------------------------------
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
-        """Renew them in one statement."""
-        del deadline  # a driver's call ends when its own time is up
+        """Renew those that nobody locks; the others are asked for again, while they are ours."""
         claims = [_of(one) for one in grants]
 
         def work(callers: CallersConnection) -> list[Renewal]:
-            claimable, dialect = self._claimable, callers.dialect
-            renewal = claimable.renew(dialect, claims, ttl=grants[0].ttl)
-            if callers.run(renewal).changed == len(claims):
-                return [Renewal.RENEWED] * len(claims)
-            left = set(callers.run(claimable.still_claimed(dialect, claims)).rows)
-            return [Renewal.RENEWED if key in left else Renewal.LOST for key, _ in claims]
+            patience = max(0.0, deadline - self._clock.now())
+            with WaitsForWriters(callers, patience):
+                return self._renew(callers, claims, ttl=grants[0].ttl)
 
         return self._asked(work, "renewal")
+
+    def _renew(
+        self, callers: CallersConnection, claims: Sequence[tuple[Key, int]], *, ttl: float
+    ) -> list[Renewal]:
+        claimable, dialect = self._claimable, callers.dialect
+        if dialect is SQLITE:
+            callers.run(claimable.lock_all(dialect))
+        found = callers.run(claimable.still_claimed(dialect, claims, locks=True))
+        locked = set(found.rows)
+        if ours := [one for one in claims if one[0] in locked]:
+            callers.run(claimable.renew(dialect, ours, ttl=ttl))
+        if len(ours) == len(claims):
+            return [Renewal.RENEWED] * len(claims)
+        found = callers.run(claimable.still_claimed(dialect, claims, locks=False))
+        left = set(found.rows)
+        return [
+            Renewal.RENEWED if key in locked else Renewal.UNKNOWN if key in left else Renewal.LOST
+            for key, _ in claims
+        ]
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """Let others claim the row at once."""

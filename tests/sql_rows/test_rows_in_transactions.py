@@ -1,0 +1,145 @@
+"""A worker's own transaction locks its rows for long: renewals neither wait for it nor for that."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+from databases import Database, connected
+from test_claim_rows import five_jobs, following, play
+
+from holdfast import OutcomeUnknown
+from holdfast.model import Grant, Renewal
+from holdfast.runtime.clock import Clock
+from holdfast.sql_rows import claim_rows
+from holdfast.sql_rows._sync.own_connections import OwnConnections
+from holdfast.sql_rows._sync.row_leases import RowLeases
+from holdfast.sql_rows.claiming import Claimable, RowClaim
+
+PATIENCE = 30.0
+"""What only a hang outlasts."""
+
+
+@pytest.fixture
+def jobs(request) -> str:
+    one = next(name for name in ("database", "plain") if name in request.fixturenames)
+    return five_jobs(request.getfixturevalue(one))
+
+
+def until(database: Database, table: str, key: int) -> float:
+    [[found]] = database.run(f"SELECT claimed_until FROM {table} WHERE id = {key}")
+    return float(found)
+
+
+async def renewed(database: Database, table: str, key: int) -> bool:
+    """Whether its deadline moves, while there is patience."""
+    first, end = until(database, table, key), time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if until(database, table, key) > first:
+            return True
+        await asyncio.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize(
+    "database",
+    ["postgresql", "sqlalchemy mariadb", "mariadb asyncio"],
+    indirect=True,
+)
+def test_a_row_that_a_transaction_locks_holds_up_no_other(database, jobs):
+    """It stays ours meanwhile, and is renewed when the transaction is over."""
+
+    async def scene(claiming):
+        rows = claiming(database, jobs, limit=3, ttl=12)
+        held = [await following(rows) for _ in range(3)]
+        transaction = connected(database.name, database.address())
+        transaction.cursor().execute(f"UPDATE {jobs} SET born = 99 WHERE id = 4")
+
+        others = [await renewed(database, jobs, key) for key in (5, 3)]
+        for row in held:
+            row.check()
+        transaction.rollback()
+        transaction.close()
+        return [*others, await renewed(database, jobs, 4)]
+
+    assert play(scene) == [True, True, True]
+
+
+@pytest.mark.parametrize("plain", ["postgresql"], indirect=True)
+def test_a_row_that_new_rows_refer_to_is_renewed(plain, jobs):
+    """Whoever inserts them keeps it locked until the commit, against its key's change alone."""
+    results = plain.table(f"job INTEGER REFERENCES {jobs}")
+    transaction = connected(plain.name, plain.address())
+
+    async def scene(claiming):
+        row = await following(claiming(plain, jobs, ttl=9))
+        transaction.cursor().execute(f"INSERT INTO {results} VALUES ({row['id']})")
+        return await renewed(plain, jobs, row["id"])
+
+    assert play(scene)
+    transaction.rollback()
+    transaction.close()
+
+
+def test_a_result_in_a_transaction_waits_for_no_renewal(plain, jobs):
+    """It may wait for the commit of that transaction, as it does here for our word."""
+    home, asked, word = threading.get_ident(), threading.Event(), threading.Event()
+
+    def connect():
+        if threading.get_ident() != home:
+            asked.set()
+            word.wait()
+        return connected(plain.name, plain.address())
+
+    rows = claim_rows(connect, jobs, key="id", where={"state": "pending"}, limit=5, ttl=3)
+    rest = list(rows)
+    first = rest.pop()
+    for row in rest:
+        row.finish(state="done")
+    assert asked.wait(PATIENCE)
+    giving_up = threading.Timer(PATIENCE, word.set)
+    giving_up.start()
+
+    transaction = connected(plain.name, plain.address())
+    first.finish(transaction, state="done")
+    has_waited = word.is_set()
+
+    transaction.commit()
+    transaction.close()
+    giving_up.cancel()
+    word.set()
+    rows.close()
+    assert not has_waited
+    assert set(dict(plain.run(f"SELECT id, state FROM {jobs}")).values()) == {"done"}
+
+
+def test_a_renewal_waits_for_sqlites_writer_no_longer_than_it_may(tmp_path):
+    """Its connection waits as long as before afterwards: a pool may lend it to others."""
+    database, clock, made = Database("sqlite", tmp_path), Clock(), []
+    pending = {"where": {"state": "pending"}, "order_by": None}
+    own = {"until": "claimed_until", "token": "claim_token"}
+    claimable = Claimable.of(five_jobs(database), key="id", **pending, **own)
+
+    def connect():
+        made.append(database.connect())
+        return made[-1]
+
+    leases = RowLeases(claimable, OwnConnections(connect), clock)  # type: ignore[abstract]
+    token, [row] = leases.claim(1, 600.0)
+    who = {"id": "1" * 32, "name": "one", "client": "2" * 32, "owner": "", "ttl": 600.0}
+    key = claimable.of_row(row)
+    grant = Grant(RowClaim(**who, weight=1, capacity=1, key=key, token=token), token, 600.0)
+    writer = connected(database.name, database.address())
+    writer.execute("BEGIN IMMEDIATE")
+
+    with pytest.raises(OutcomeUnknown, match="locked"):
+        leases.renew([grant], deadline=clock.now() + 0.05)
+    writer.rollback()
+    answers = leases.renew([grant], deadline=clock.now() + 600)
+
+    assert answers == [Renewal.RENEWED]
+    assert made[-1].execute("PRAGMA busy_timeout").fetchall() == [(60_000,)]
+    writer.close()
+    leases.close()
