@@ -6,6 +6,8 @@ framework around it, may know what to do about them: begin the transaction again
 
 from __future__ import annotations
 
+from holdfast.connections.driver_errors import drivers_own, library_of, mysql_number
+
 # By what PostgreSQL calls sqlstate: no column, no table, no schema, no unique key.
 _STATES = frozenset({"42703", "42P01", "3F000", "42P10"})
 # By the number that MySQL says first: no column, no table, no database.
@@ -15,13 +17,7 @@ _PHRASES = ("no such column", "no such table", "has no column named", "ON CONFLI
 
 def tells_of_missing(error: Exception) -> bool:
     """Whether the statement named something that is not there."""
-    error = getattr(error, "orig", None) or error  # SQLAlchemy has it inside its own
-    root = type(error).__module__.partition(".")[0]
-    if root == "django":
-        error = error.__cause__ if isinstance(error.__cause__, Exception) else error
-        root = type(error).__module__.partition(".")[0]
-    if root == "sqlite3":
-        return any(one in str(error) for one in _PHRASES)
-    return getattr(error, "sqlstate", None) in _STATES or (
-        root in {"pymysql", "asyncmy"} and error.args[:1] != () and error.args[0] in _NUMBERS
-    )
+    said = drivers_own(error)
+    if library_of(said) == "sqlite3":
+        return any(one in str(said) for one in _PHRASES)
+    return getattr(said, "sqlstate", None) in _STATES or mysql_number(said) in _NUMBERS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from holdfast.connections.driver_errors import drivers_own, mysql_number
+
 _STATES = frozenset({"40001", "40P01"})
 """PostgreSQL: the snapshot is too old, or a deadlock was ended."""
 _NUMBERS = frozenset({1213, 1020})
@@ -12,9 +14,9 @@ _BUSY_SNAPSHOT = 517
 
 def is_conflict(error: BaseException) -> bool:
     """Whether nothing was wrong but the moment, and the transaction was or can be rolled back."""
-    error = getattr(error, "orig", None) or error  # SQLAlchemy has it inside its own
+    said = drivers_own(error)
     return (
-        getattr(error, "sqlstate", None) in _STATES
-        or error.args[:1] in {(one,) for one in _NUMBERS}
-        or getattr(error, "sqlite_errorcode", None) == _BUSY_SNAPSHOT
+        getattr(said, "sqlstate", None) in _STATES
+        or mysql_number(said) in _NUMBERS
+        or getattr(said, "sqlite_errorcode", None) == _BUSY_SNAPSHOT
     )
