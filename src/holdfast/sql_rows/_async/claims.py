@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.core.backoff import delay
-from holdfast.errors import LeaseLost
+from holdfast.errors import LeaseLost, LockError
 from holdfast.options import checked_count, checked_poll, checked_ttl
 from holdfast.runtime import aio as runtime
 from holdfast.runtime.clock import Clock
@@ -75,6 +75,7 @@ class AsyncClaimedRows:
     """An iterator; leaving its `with` statement gives back what was claimed and not handed out."""
 
     _is_over = True  # for one that is interrupted before it is made
+    _signal: StopsAtSigterm | None = None
 
     def __init__(
         self,
@@ -88,13 +89,15 @@ class AsyncClaimedRows:
         self._limit = limit
         self._poll = poll
         self._waiting: deque[Claimed] = deque()
-        self._signal: StopsAtSigterm | None = None
         self._is_stopped = False
         self._is_over = False
 
     def __del__(self) -> None:
         # A `for` statement says to nobody that it was left. What was claimed and not handed out is
-        # given back by the client's background; here, that no connection is left open.
+        # given back by the client's background; here, that no connection is left open, and that
+        # a signal finds no handler for a loop that is gone.
+        if self._signal is not None:
+            self._signal.undo()
         if not self._is_over and self._worker is not None:
             do_afterwards(self._worker.connections.aclose)
 
@@ -110,7 +113,13 @@ class AsyncClaimedRows:
             self._signal = StopsAtSigterm(self)
         while not self._is_stopped and not self._is_over:
             if self._waiting:
-                attempt, row = self._waiting.popleft()
+                attempt, row = self._waiting[0]
+                if not row.lease.is_trusted:
+                    # Another may have it by now, since it waited here for longer than its ttl
+                    # while no renewal came through.
+                    await self._give_back_next()
+                    continue
+                self._waiting.popleft()
                 attempt.owes = False  # the caller has it: nothing strikes before the return
                 return row
             if await self._claim():
@@ -118,9 +127,11 @@ class AsyncClaimedRows:
             if self._poll is None:
                 break
             await self._pause(self._poll)
-        await self._end()
-        if self._worker is not None:
-            await self._worker.end_when_done(is_over=True)
+        try:
+            await self._end()
+        finally:
+            if self._worker is not None:
+                await self._worker.end_when_done(is_over=True)
         raise StopAsyncIteration
 
     async def _claim(self) -> bool:
@@ -143,21 +154,35 @@ class AsyncClaimedRows:
             await runtime.sleep(min(left, STOP_LATENCY))
 
     async def _end(self) -> None:
-        """Give back what was claimed and not handed out, and claim no more."""
+        """Give back what was claimed and not handed out, and claim no more.
+
+        All of it, whatever becomes of one: the first failure is told at the end.
+        """
         self._is_over = True
         if self._signal is not None:
             self._signal.undo()
+        failure: LockError | None = None
         while self._waiting:
-            attempt, row = self._waiting.popleft()
-            attempt.owes = False
-            with suppress(LeaseLost):  # then it is another's already
-                await row.release()
+            try:
+                await self._give_back_next()
+            except LockError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    async def _give_back_next(self) -> None:
+        attempt, row = self._waiting.popleft()
+        attempt.owes = False
+        with suppress(LeaseLost):  # then it is another's already
+            await row.release()
 
     async def aclose(self) -> None:
         """Give back what was not handed out, and end: rows that are still held are lost."""
-        await self._end()
-        if self._worker is not None:
-            await self._worker.aclose()
+        try:
+            await self._end()
+        finally:
+            if self._worker is not None:
+                await self._worker.aclose()
 
     async def __aenter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.core.backoff import delay
-from holdfast.errors import LeaseLost
+from holdfast.errors import LeaseLost, LockError
 from holdfast.options import checked_count, checked_poll, checked_ttl
 from holdfast.runtime import threads as runtime
 from holdfast.runtime.clock import Clock
@@ -77,6 +77,7 @@ class ClaimedRows:
     """An iterator; leaving its `with` statement gives back what was claimed and not handed out."""
 
     _is_over = True  # for one that is interrupted before it is made
+    _signal: StopsAtSigterm | None = None
 
     def __init__(
         self,
@@ -90,13 +91,15 @@ class ClaimedRows:
         self._limit = limit
         self._poll = poll
         self._waiting: deque[Claimed] = deque()
-        self._signal: StopsAtSigterm | None = None
         self._is_stopped = False
         self._is_over = False
 
     def __del__(self) -> None:
         # A `for` statement says to nobody that it was left. What was claimed and not handed out is
-        # given back by the client's background; here, that no connection is left open.
+        # given back by the client's background; here, that no connection is left open, and that
+        # a signal finds no handler for a loop that is gone.
+        if self._signal is not None:
+            self._signal.undo()
         if not self._is_over and self._worker is not None:
             do_afterwards(self._worker.connections.close)
 
@@ -112,7 +115,13 @@ class ClaimedRows:
             self._signal = StopsAtSigterm(self)
         while not self._is_stopped and not self._is_over:
             if self._waiting:
-                attempt, row = self._waiting.popleft()
+                attempt, row = self._waiting[0]
+                if not row.lease.is_trusted:
+                    # Another may have it by now, since it waited here for longer than its ttl
+                    # while no renewal came through.
+                    self._give_back_next()
+                    continue
+                self._waiting.popleft()
                 attempt.owes = False  # the caller has it: nothing strikes before the return
                 return row
             if self._claim():
@@ -120,9 +129,11 @@ class ClaimedRows:
             if self._poll is None:
                 break
             self._pause(self._poll)
-        self._end()
-        if self._worker is not None:
-            self._worker.end_when_done(is_over=True)
+        try:
+            self._end()
+        finally:
+            if self._worker is not None:
+                self._worker.end_when_done(is_over=True)
         raise StopIteration
 
     def _claim(self) -> bool:
@@ -145,21 +156,35 @@ class ClaimedRows:
             runtime.sleep(min(left, STOP_LATENCY))
 
     def _end(self) -> None:
-        """Give back what was claimed and not handed out, and claim no more."""
+        """Give back what was claimed and not handed out, and claim no more.
+
+        All of it, whatever becomes of one: the first failure is told at the end.
+        """
         self._is_over = True
         if self._signal is not None:
             self._signal.undo()
+        failure: LockError | None = None
         while self._waiting:
-            attempt, row = self._waiting.popleft()
-            attempt.owes = False
-            with suppress(LeaseLost):  # then it is another's already
-                row.release()
+            try:
+                self._give_back_next()
+            except LockError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def _give_back_next(self) -> None:
+        attempt, row = self._waiting.popleft()
+        attempt.owes = False
+        with suppress(LeaseLost):  # then it is another's already
+            row.release()
 
     def close(self) -> None:
         """Give back what was not handed out, and end: rows that are still held are lost."""
-        self._end()
-        if self._worker is not None:
-            self._worker.close()
+        try:
+            self._end()
+        finally:
+            if self._worker is not None:
+                self._worker.close()
 
     def __enter__(self) -> Self:
         return self
