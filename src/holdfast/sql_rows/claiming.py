@@ -16,7 +16,7 @@ from holdfast.connections.statements import Statement, Value, joined
 from holdfast.core.tokens import next_token
 from holdfast.errors import ConfigurationError
 from holdfast.model import Claim
-from holdfast.sql_rows.tables import KeyedTable, columns, equal
+from holdfast.sql_rows.tables import KeyedTable, columns, equal, folded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +81,8 @@ class Claimable:
         if where:
             columns("where", tuple(where))
         own = columns("until", until) + columns("token", token)
-        if len({*own, *keyed.key}) < len(own) + len(keyed.key) or set(own) & set(where):
+        told_apart = folded((*own, *keyed.key))
+        if len(told_apart) < len(own) + len(keyed.key) or folded(own) & folded(where):
             raise ConfigurationError(
                 f"until={until!r} and token={token!r} are two columns of their own, beside the key "
                 "and those of `where`"
@@ -196,6 +197,14 @@ class Claimable:
     def of_row(self, row: Mapping[str, Any]) -> Key:
         """Return the key of a row that was read."""
         return self.keyed.key_of(row)
+
+    def refuse_shared_keys(self, rows: Sequence[dict[str, Any]], *, changed: int) -> None:
+        """Refuse a key that several rows have: more were read by it, or changed, than there are."""
+        if changed > len(rows) or len(set(map(self.of_row, rows))) < len(rows):
+            raise ConfigurationError(
+                f"{', '.join(self.keyed.key)}, the key of {self.keyed}, is not unique: name the "
+                "columns that tell its rows apart"
+            )
 
     def next_token(self, rows: Sequence[dict[str, Any]]) -> int:
         """Return one token for all of them: larger than that of every earlier claim of each."""

@@ -26,6 +26,11 @@ def columns(option: str, given: str | Sequence[str]) -> tuple[str, ...]:
     return names
 
 
+def folded(names: Iterable[str]) -> set[str]:
+    """Return the names as most databases compare them, to whom ID and id are one column."""
+    return {one.casefold() for one in names}
+
+
 @dataclass(frozen=True, slots=True)
 class KeyedTable:
     """Which rows there are, and by which columns one of them is told apart."""
@@ -71,7 +76,8 @@ class KeyedTable:
 
     def refuse_own(self, changes: Mapping[str, object], *own: str) -> None:
         """Refuse to change what tells the row apart, or what is kept for the caller."""
-        taken = set(changes) & {*self.key, *own}
+        ours = folded((*self.key, *own))
+        taken = {one for one in changes if one.casefold() in ours}
         if taken or not changes:
             said = f"not {', '.join(sorted(taken))}" if taken else "and at least one of them"
             raise ConfigurationError(

@@ -39,6 +39,20 @@ def _is_closed(connection: Any, library: str) -> bool:  # noqa: ANN401 - anybody
     return False
 
 
+def refuse_autocommit(connection: Any) -> None:  # noqa: ANN401 - SQLAlchemy's
+    """Refuse one of SQLAlchemy's that commits every statement, to whoever may have to roll back."""
+    bound = connection.get_bind() if hasattr(connection, "get_bind") else connection
+    bound = getattr(bound, "sync_connection", None) or bound
+    level = bound.get_execution_options().get("isolation_level")
+    if level is None:  # then it is the engine's, which tells it nowhere else
+        level = getattr(bound.dialect, "_on_connect_isolation_level", None)
+    if level == "AUTOCOMMIT":
+        raise ConfigurationError(
+            "this connection of SQLAlchemy's commits every statement by itself, so that a claim "
+            "could not be rolled back: give an engine whose isolation_level is not AUTOCOMMIT"
+        )
+
+
 def _is_open(connection: Any, library: str) -> bool:  # noqa: ANN401 - anybody's
     if library == "sqlite3":
         # One that was opened with autocommit=False says so even if nothing was asked of it.

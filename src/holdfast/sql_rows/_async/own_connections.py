@@ -16,6 +16,7 @@ from holdfast.connections._async.callers import AsyncCallersConnection
 from holdfast.connections.statements import Statement
 from holdfast.runtime import aio as runtime
 from holdfast.runtime import forking
+from holdfast.sql_rows.transactions import refuse_autocommit
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -62,7 +63,11 @@ class AsyncOwnConnections:
                 if kept is not None:
                     return kept
         connection = await self._connect()
-        await _prepare(connection)
+        try:
+            await _prepare(connection)
+        except BaseException:
+            await _close(connection)
+            raise
         return connection
 
     async def _give_back(self, connection: Any) -> None:  # noqa: ANN401 - a driver's
@@ -91,8 +96,8 @@ class AsyncOwnConnections:
 
 
 async def _close(connection: Any) -> None:  # noqa: ANN401 - a driver's
-    close = getattr(connection, "ensure_closed", connection.close)  # as asyncmy calls it
     with suppress(Exception):  # a broken one cannot say goodbye, and why is told elsewhere
+        close = getattr(connection, "ensure_closed", None) or connection.close  # asyncmy has both
         await close()
 
 
@@ -113,3 +118,5 @@ async def _prepare(connection: Any) -> None:  # noqa: ANN401 - a driver's
         callers = AsyncCallersConnection(connection)
         await callers.run(READ_COMMITTED)
         await connection.commit()
+    elif kind.library == "sqlalchemy":
+        refuse_autocommit(connection)

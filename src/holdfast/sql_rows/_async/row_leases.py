@@ -77,8 +77,10 @@ class AsyncRowLeases(AsyncBackend):
             if not rows:
                 is_empty = dialect is SQLITE or not (await callers.run(glance)).rows
                 return (0, []) if is_empty else None
+            claimable.refuse_shared_keys(rows, changed=0)
             token = claimable.next_token(rows)
             claimed = await callers.run(claimable.claim(dialect, rows, token=token, ttl=ttl))
+            claimable.refuse_shared_keys(rows, changed=claimed.changed)
             if claimed.changed != len(rows):
                 raise _Overtaken
             for one in rows:

@@ -18,6 +18,7 @@ from holdfast.connections._sync.callers import CallersConnection
 from holdfast.connections.statements import Statement
 from holdfast.runtime import forking
 from holdfast.runtime import threads as runtime
+from holdfast.sql_rows.transactions import refuse_autocommit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,11 @@ class OwnConnections:
                 if kept is not None:
                     return kept
         connection = self._connect()
-        _prepare(connection)
+        try:
+            _prepare(connection)
+        except BaseException:
+            _close(connection)
+            raise
         return connection
 
     def _give_back(self, connection: Any) -> None:  # noqa: ANN401 - a driver's
@@ -93,8 +98,8 @@ class OwnConnections:
 
 
 def _close(connection: Any) -> None:  # noqa: ANN401 - a driver's
-    close = getattr(connection, "ensure_closed", connection.close)  # as asyncmy calls it
     with suppress(Exception):  # a broken one cannot say goodbye, and why is told elsewhere
+        close = getattr(connection, "ensure_closed", None) or connection.close  # asyncmy has both
         close()
 
 
@@ -115,3 +120,5 @@ def _prepare(connection: Any) -> None:  # noqa: ANN401 - a driver's
         callers = CallersConnection(connection)
         callers.run(READ_COMMITTED)
         connection.commit()
+    elif kind.library == "sqlalchemy":
+        refuse_autocommit(connection)
