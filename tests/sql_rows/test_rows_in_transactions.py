@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 from databases import Database, connected
@@ -118,19 +119,7 @@ def test_a_result_in_a_transaction_waits_for_no_renewal(plain, jobs):
 def test_a_renewal_waits_for_sqlites_writer_no_longer_than_it_may(tmp_path):
     """Its connection waits as long as before afterwards: a pool may lend it to others."""
     database, clock, made = Database("sqlite", tmp_path), Clock(), []
-    pending = {"where": {"state": "pending"}, "order_by": None}
-    own = {"until": "claimed_until", "token": "claim_token"}
-    claimable = Claimable.of(five_jobs(database), key="id", **pending, **own)
-
-    def connect():
-        made.append(database.connect())
-        return made[-1]
-
-    leases = RowLeases(claimable, OwnConnections(connect), clock)  # type: ignore[abstract]
-    token, [row] = leases.claim(1, 600.0)
-    who = {"id": "1" * 32, "name": "one", "client": "2" * 32, "owner": "", "ttl": 600.0}
-    key = claimable.of_row(row)
-    grant = Grant(RowClaim(**who, weight=1, capacity=1, key=key, token=token), token, 600.0)
+    leases, grant = claimed(database, five_jobs(database), made)
     writer = connected(database.name, database.address())
     writer.execute("BEGIN IMMEDIATE")
 
@@ -143,3 +132,41 @@ def test_a_renewal_waits_for_sqlites_writer_no_longer_than_it_may(tmp_path):
     assert made[-1].execute("PRAGMA busy_timeout").fetchall() == [(60_000,)]
     writer.close()
     leases.close()
+
+
+@pytest.mark.parametrize("plain", ["sqlite", "postgresql"], indirect=True)
+def test_a_row_is_given_back_no_later_than_it_may_be(plain, jobs):
+    """Else a close would wait for ever for a transaction that its own caller ends afterwards.
+
+    MySQL gives up by itself, after innodb_lock_wait_timeout.
+    """
+    leases, grant = claimed(plain, jobs, [])
+    transaction = connected(plain.name, plain.address())
+    transaction.cursor().execute(f"UPDATE {jobs} SET born = 99 WHERE id = 1")
+    clock = Clock()
+
+    with pytest.raises(OutcomeUnknown, match="lock"):
+        leases.release(grant, deadline=clock.now() + 0.05, tombstone=False)
+    transaction.rollback()
+    transaction.close()
+
+    assert leases.release(grant, deadline=clock.now() + 600, tombstone=False)
+    leases.close()
+
+
+def claimed(database: Database, table: str, made: list[Any]) -> tuple[RowLeases, Grant]:
+    """Return the port itself and its claim of the first row, and note the connections made."""
+    pending = {"where": {"state": "pending"}, "order_by": None}
+    own = {"until": "claimed_until", "token": "claim_token"}
+    claimable = Claimable.of(table, key="id", **pending, **own)
+
+    def connect() -> Any:
+        made.append(database.connect())
+        return made[-1]
+
+    leases = RowLeases(claimable, OwnConnections(connect), Clock())  # type: ignore[abstract]
+    token, [row] = leases.claim(1, 600.0)
+    who = {"id": "1" * 32, "name": "one", "client": "2" * 32, "owner": "", "ttl": 600.0}
+    key = claimable.of_row(row)
+    claim = RowClaim(**who, weight=1, capacity=1, key=key, token=token)
+    return leases, Grant(claim, token, 600.0)

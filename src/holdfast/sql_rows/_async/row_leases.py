@@ -14,7 +14,7 @@ from holdfast.connections.dialects import SQLITE
 from holdfast.core.naming import LONGEST
 from holdfast.errors import BackendError, LockError, OutcomeUnknown
 from holdfast.model import Capabilities, Grant, Renewal, TokenQuality
-from holdfast.sql_rows._async.writers import AsyncWaitsForWriters
+from holdfast.sql_rows._async.patience import AsyncPatience
 from holdfast.sql_rows.claiming import NOW, RowClaim
 from holdfast.sql_rows.conflicts import is_conflict
 
@@ -112,11 +112,9 @@ class AsyncRowLeases(AsyncBackend):
         claims = [_of(one) for one in grants]
 
         async def work(callers: AsyncCallersConnection) -> list[Renewal]:
-            patience = max(0.0, deadline - self._clock.now())
-            async with AsyncWaitsForWriters(callers, patience):
-                return await self._renew(callers, claims, ttl=grants[0].ttl)
+            return await self._renew(callers, claims, ttl=grants[0].ttl)
 
-        return await self._asked(work, "renewal")
+        return await self._asked(work, "renewal", deadline=deadline)
 
     async def _renew(
         self, callers: AsyncCallersConnection, claims: Sequence[tuple[Key, int]], *, ttl: float
@@ -139,14 +137,14 @@ class AsyncRowLeases(AsyncBackend):
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """Let others claim the row at once."""
-        del deadline, tombstone  # a claim is never asked for again, so none can come late
+        del tombstone  # a claim is never asked for again, so none can come late
         key, token = _of(grant)
 
         async def work(callers: AsyncCallersConnection) -> bool:
             statement = self._claimable.give_back(callers.dialect, key, token)
             return (await callers.run(statement)).changed == 1
 
-        return await self._asked(work, "release")
+        return await self._asked(work, "release", deadline=deadline)
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """Give the row back, if it is still ours."""
@@ -155,9 +153,19 @@ class AsyncRowLeases(AsyncBackend):
                 Grant(claim, claim.token, claim.ttl), deadline=deadline, tombstone=tombstone
             )
 
-    async def _asked(self, work: Callable[[AsyncCallersConnection], Awaitable[T]], what: str) -> T:
+    async def _asked(
+        self,
+        work: Callable[[AsyncCallersConnection], Awaitable[T]],
+        what: str,
+        *,
+        deadline: float,
+    ) -> T:
+        async def patiently(callers: AsyncCallersConnection) -> T:
+            async with AsyncPatience(callers, deadline - self._clock.now()):
+                return await work(callers)
+
         try:
-            return await self._connections.use(work)
+            return await self._connections.use(patiently)
         except LockError:
             raise
         except Exception as error:

@@ -16,7 +16,7 @@ from holdfast.connections.dialects import SQLITE
 from holdfast.core.naming import LONGEST
 from holdfast.errors import BackendError, LockError, OutcomeUnknown
 from holdfast.model import Capabilities, Grant, Renewal, TokenQuality
-from holdfast.sql_rows._sync.writers import WaitsForWriters
+from holdfast.sql_rows._sync.patience import Patience
 from holdfast.sql_rows.claiming import NOW, RowClaim
 from holdfast.sql_rows.conflicts import is_conflict
 
@@ -112,11 +112,9 @@ class RowLeases(Backend):
         claims = [_of(one) for one in grants]
 
         def work(callers: CallersConnection) -> list[Renewal]:
-            patience = max(0.0, deadline - self._clock.now())
-            with WaitsForWriters(callers, patience):
-                return self._renew(callers, claims, ttl=grants[0].ttl)
+            return self._renew(callers, claims, ttl=grants[0].ttl)
 
-        return self._asked(work, "renewal")
+        return self._asked(work, "renewal", deadline=deadline)
 
     def _renew(
         self, callers: CallersConnection, claims: Sequence[tuple[Key, int]], *, ttl: float
@@ -139,14 +137,14 @@ class RowLeases(Backend):
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """Let others claim the row at once."""
-        del deadline, tombstone  # a claim is never asked for again, so none can come late
+        del tombstone  # a claim is never asked for again, so none can come late
         key, token = _of(grant)
 
         def work(callers: CallersConnection) -> bool:
             statement = self._claimable.give_back(callers.dialect, key, token)
             return callers.run(statement).changed == 1
 
-        return self._asked(work, "release")
+        return self._asked(work, "release", deadline=deadline)
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """Give the row back, if it is still ours."""
@@ -155,9 +153,19 @@ class RowLeases(Backend):
                 Grant(claim, claim.token, claim.ttl), deadline=deadline, tombstone=tombstone
             )
 
-    def _asked(self, work: Callable[[CallersConnection], T], what: str) -> T:
+    def _asked(
+        self,
+        work: Callable[[CallersConnection], T],
+        what: str,
+        *,
+        deadline: float,
+    ) -> T:
+        def patiently(callers: CallersConnection) -> T:
+            with Patience(callers, deadline - self._clock.now()):
+                return work(callers)
+
         try:
-            return self._connections.use(work)
+            return self._connections.use(patiently)
         except LockError:
             raise
         except Exception as error:
