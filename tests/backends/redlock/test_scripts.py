@@ -32,6 +32,9 @@ class OneNode:
     def ask_of_nodes(self, verb, *arguments: object):
         return self._run(verb, (self.seen, self.node), arguments)
 
+    def enrol(self, run_id, *, durable):
+        return self._run("enrol", (self.node,), (run_id, "new-birth", MAX_TTL, int(durable), 5))
+
     def _run(self, verb, keys, arguments):
         text = source(verb).replace("@birth@", BIRTH)
         return self.client.eval(text, len(keys), *keys, *arguments)
@@ -61,6 +64,24 @@ def test_since_when_a_birth_is_known_outlives_the_longest_quarantine(node):
     node.ask_of_nodes("witness", "another", 0)
 
     assert node.client.pttl(node.seen) > 2 * week
+
+
+def test_a_restarted_node_counts_only_if_all_vouched_for_it_before(node):
+    """Not by the word of one who comes after it: others may hold what an older file lacks."""
+    node.tell(run="first")
+
+    assert node.enrol("second", durable=True)[:2] == [b"new-birth", 0]
+
+    node.tell(birth=BIRTH, counts=1)
+    assert node.enrol("third", durable=True)[:2] == [BIRTH.encode(), 1]
+
+
+def test_one_who_vouches_alone_changes_nothing(node):
+    node.tell(run="first", durable=0)
+    before = node.client.hgetall(node.node)
+
+    assert node.enrol("second", durable=True)[5] == 0
+    assert node.client.hgetall(node.node) == before | {b"nodes": b"5"}
 
 
 def acquire(node, claim, *, attempt):

@@ -62,7 +62,7 @@ def greet(
         nodes=len(others),
     )
     _, known = _accepted((yield enrolling), node)
-    birth, counts, max_ttl, origin, number = known
+    birth, counts, max_ttl, origin, number, durable = known
     if number != len(others):
         node.is_misfit = True
         raise ConfigurationError(
@@ -74,6 +74,13 @@ def greet(
         raise ConfigurationError(
             f"{node.where} was set up with max_ttl={max_ttl / SECOND:g}, and this client says "
             f"max_ttl={terms.max_ttl:g}: all clients of the same nodes need the same"
+        )
+    if durable != int(terms.durable):
+        node.is_misfit = True
+        raise ConfigurationError(
+            f"{node.where} was set up with durable={bool(durable)}, and this client says "
+            f"durable={terms.durable}: all clients of the same nodes need the same, or one would "
+            "let a restarted node count that the others do not trust"
         )
     scripts = node.scripts
     if scripts is None or scripts.birth != birth.decode():

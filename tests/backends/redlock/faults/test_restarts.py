@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import BackendUnavailable
+from holdfast import BackendUnavailable, ConfigurationError
 from holdfast.backends.redlock import quarantine
 from holdfast.backends.redlock._sync.backend import RedlockBackend
 from holdfast.backends.redlock.round import Round
@@ -40,6 +40,21 @@ FORGETTING = [restart_empty, flush, restart_from_an_older_file]
 def forget(request, nodes):
     """Make C forget."""
     return lambda: request.param(nodes[2])
+
+
+@pytest.fixture
+def settled(opened, nodes, namespace, name, eventually):
+    """Let every node know what its clients agree on."""
+    opened().lock(f"other-{name}").acquire(timeout=20).release()
+
+    def is_known() -> bool:
+        found = []
+        for one in nodes:
+            with one.client() as client:
+                found.append(client.hget(f"{namespace}:redlock:node", "nodes"))
+        return None not in found
+
+    eventually(is_known)
 
 
 @pytest.fixture
@@ -91,6 +106,19 @@ def test_without_the_quarantine_two_hold_at_once(opened, held, forget, name, mon
     assert second is not None
     held.check()
     second.check()
+
+
+def test_one_client_that_vouches_for_the_nodes_ends_no_quarantine_for_the_others(
+    opened, settled, held, nodes, name
+):
+    """It comes first to a node that was started from an older file, and alone says durable."""
+    restart_from_an_older_file(nodes[2])
+
+    with pytest.raises(ConfigurationError, match=r"durable=False, and this client says durable=T"):
+        opened(durable=True).lock(name).try_acquire()
+
+    assert opened().lock(name).try_acquire() is None
+    held.check()
 
 
 def test_what_a_client_remembers_of_the_nodes_ends_no_quarantine(

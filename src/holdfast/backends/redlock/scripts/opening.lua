@@ -4,8 +4,8 @@
 --         turn: who was woken last and goes first for a moment, gone (only while there are
 --         tombstones), #<claim>: its tombstone
 --   buried  zset: tombstones, by deadline   waiting  zset: who is to be woken, by since when
---   node  hash, one for all names: birth, run, counts, least, ceiling, max, nodes, origin; see
---         enrol.lua
+--   node  hash, one for all names: birth, run, counts, least, ceiling, max, nodes, durable, origin;
+--         see enrol.lua
 -- Times are µs of the node's clock. A number becomes text by int(): tostring() rounds.
 local BIRTH = '@birth@'
 local FORMAT = '1'
