@@ -151,6 +151,9 @@ class StandIns:
     def insist(self, work, **_: float):
         return work()
 
+    def refuse_misfits(self) -> None:
+        """All of them belong together."""
+
     def is_cut_short(self, _found) -> bool:
         return False
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from holdfast.backends.redis import refusals
 from holdfast.backends.redis.requests import SECOND
 from holdfast.backends.redis.resp import Refusal, Reply, packed
+from holdfast.backends.redlock.node import Misfit
 from holdfast.backends.redlock.requests import Scripts
-from holdfast.errors import ConfigurationError, LockError
+from holdfast.errors import LockError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -42,17 +43,17 @@ def greet(
         line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line
     )
     run_id = facts.get("run_id", "")
-    node.is_misfit = False
     node.run_id = (
         run_id  # said before it is looked for: of two that are greeted at once, one sees it
     )
     for other in others:
         is_there = other is not node and other.trouble is None
         if is_there and run_id and other.run_id == run_id:
-            node.run_id, node.is_misfit = "", True
-            raise ConfigurationError(
+            node.run_id = ""
+            raise _misfit(
+                node,
                 f"{other.where} and {node.where} are one server (run_id {run_id[:8]}…): each node "
-                "has to be a server of its own, or a majority of them proves nothing"
+                "has to be a server of its own, or a majority of them proves nothing",
             )
     enrolling = terms.questions.enrol(
         run_id,
@@ -64,23 +65,23 @@ def greet(
     _, known = _accepted((yield enrolling), node)
     birth, counts, max_ttl, origin, number, durable = known
     if number != len(others):
-        node.is_misfit = True
-        raise ConfigurationError(
+        raise _misfit(
+            node,
             f"{node.where} is one of {number} nodes, and this client names {len(others)}: their "
-            "majorities need not share a node, so that two could hold the same lock"
+            "majorities need not share a node, so that two could hold the same lock",
         )
     if max_ttl != round(terms.max_ttl * SECOND):
-        node.is_misfit = True
-        raise ConfigurationError(
+        raise _misfit(
+            node,
             f"{node.where} was set up with max_ttl={max_ttl / SECOND:g}, and this client says "
-            f"max_ttl={terms.max_ttl:g}: all clients of the same nodes need the same"
+            f"max_ttl={terms.max_ttl:g}: all clients of the same nodes need the same",
         )
     if durable != int(terms.durable):
-        node.is_misfit = True
-        raise ConfigurationError(
+        raise _misfit(
+            node,
             f"{node.where} was set up with durable={bool(durable)}, and this client says "
             f"durable={terms.durable}: all clients of the same nodes need the same, or one would "
-            "let a restarted node count that the others do not trust"
+            "let a restarted node count that the others do not trust",
         )
     scripts = node.scripts
     if scripts is None or scripts.birth != birth.decode():
@@ -89,6 +90,11 @@ def greet(
     node.origin, node.scripts = origin.decode(), scripts
     node.counts, node.uptime = bool(counts), float(facts.get("uptime_in_seconds", 0))
     node.is_slow, node.trouble = False, None
+
+
+def _misfit(node: Node, why: str) -> Misfit:
+    node.scripts = None  # it is not asked either on connections that were made before
+    return Misfit(why)
 
 
 def _accepted(replies: Sequence[Reply], node: Node) -> Sequence[Reply]:

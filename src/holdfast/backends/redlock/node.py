@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.core.quorum import Standing
+from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,6 +27,10 @@ class Errand:
     until: float
 
 
+class Misfit(ConfigurationError):
+    """The node must not be asked along with the others, however many of them are well."""
+
+
 class Node:
     """What is known of one node."""
 
@@ -42,8 +47,6 @@ class Node:
         """Whether an answer is overdue; any byte from it clears the mark."""
         self.trouble: LockError | None = None
         """Why it cannot be asked, when it last was tried."""
-        self.is_misfit = False
-        """Whether it must not be asked along with the others, however many of them are well."""
         self.counts_in: float | None = None
         """How long it does not count yet, as it was last told."""
         self.asked_at = float("-inf")

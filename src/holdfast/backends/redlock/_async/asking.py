@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 from holdfast.backends.redlock import quarantine
 from holdfast.backends.redlock._async.rejoining import AsyncRejoining
 from holdfast.backends.redlock._async.tending import AsyncTending
-from holdfast.errors import BackendUnavailable, LockError
+from holdfast.backends.redlock.node import Misfit
+from holdfast.errors import BackendUnavailable, ConfigurationError, LockError
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
@@ -47,17 +48,25 @@ class AsyncAsking:
         self._rejoining = AsyncRejoining(nodes, terms, clock)
 
     async def ready(self, *, timeout: float, deadline: float) -> None:
-        """Connect to the nodes that are missing; raise if one must not be among them."""
+        """Connect to the nodes that are missing."""
         await self._tending.until_ready(deadline=deadline, patience=min(timeout, AT_FIRST))
-        for node in self.nodes:
-            if node.is_misfit and node.trouble is not None:
-                raise node.trouble
         if not all(node.counts or node.scripts is None for node in self.nodes):
             if quarantine.are_new(self.nodes):
                 # Together, or those that come a moment later would look as if they had forgotten.
                 soon = min(deadline, self._clock.now() + FOUNDING)
                 await self._tending.until_ready(deadline=soon, all_of_them=True)
             await self._rejoining.admit(timeout=timeout)
+
+    def refuse_misfits(self) -> None:
+        """Raise if one of the nodes must not be among them.
+
+        Only where a lock is asked for: what is held was granted by nodes that belonged together,
+        and must not end because one of them was set up anew. To all else it is one that is away.
+        """
+        for node in self.nodes:
+            if isinstance(node.trouble, Misfit):
+                # Another object for each: whoever raises it writes into it which lock was meant.
+                raise ConfigurationError(str(node.trouble)) from node.trouble
 
     def is_unsettled(self) -> bool:
         """Whether more nodes may be there soon than there were."""

@@ -287,8 +287,9 @@ class AsyncRedlockBackend(AsyncBackend):
         patience = max(0.05, (deadline - self._clock.now()) / 2)
         try:
             await self._asking.ready(timeout=self._patience(deadline), deadline=deadline - patience)
+            self._asking.refuse_misfits()
         except ConfigurationError as error:
-            return [Finding("error", "nodes", str(error), "correct the URL, or max_ttl")]
+            return [Finding("error", "nodes", str(error), "correct the URL, max_ttl or durable")]
         return await diagnosed(
             self._nodes,
             self._options,

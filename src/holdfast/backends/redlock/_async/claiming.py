@@ -84,6 +84,7 @@ class AsyncClaiming:
         )
 
     async def _claim(self, claim: Claim, timeout: float) -> Grant | Held:
+        self._asking.refuse_misfits()
         started = self._clock.now()
         floor = self._floor.at(started)
         one = Attempt(claim, next(self._attempts), started, floor, timeout)

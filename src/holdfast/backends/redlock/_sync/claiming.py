@@ -86,6 +86,7 @@ class Claiming:
         )
 
     def _claim(self, claim: Claim, timeout: float) -> Grant | Held:
+        self._asking.refuse_misfits()
         started = self._clock.now()
         floor = self._floor.at(started)
         one = Attempt(claim, next(self._attempts), started, floor, timeout)
