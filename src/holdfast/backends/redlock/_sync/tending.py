@@ -12,6 +12,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from holdfast.backends.redlock.node import Misfit
 from holdfast.core.backoff import delay
 from holdfast.core.quorum import majority
 from holdfast.errors import BackendUnavailable, LockError
@@ -146,10 +147,13 @@ class Tending:
             self._tell(node)  # those who wait for it would not be told otherwise
 
     def _try(self, node: Node) -> None:
+        # One that can be asked still can where just one more connection could not be made.
+        was_ready = self._nodes.is_ready(node)
         try:
             self._nodes.greet(node, deadline=self._clock.now() + CONNECTING)
         except LockError as error:
-            node.trouble = error
+            if not was_ready or isinstance(error, Misfit):
+                node.trouble = error
         except Exception as error:  # noqa: BLE001 - it is told where it is asked for
             # A provider of passwords, a full table of descriptors, a defect of our own.
             _log.warning("%s could not be greeted: %r", node.where, error, exc_info=True)

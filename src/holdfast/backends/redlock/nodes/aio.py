@@ -171,5 +171,6 @@ class Nodes:
 
     def after_fork_in_child(self) -> None:
         """Leave the parent's connections alone."""
-        for wire in self.wires:
+        for node, wire in zip(self.nodes, self.wires, strict=True):
             wire.after_fork_in_child()
+            node.is_slow = False  # who could hear that it is there again is the parent's

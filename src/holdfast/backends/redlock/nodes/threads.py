@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.backends.redis import refusals
 from holdfast.backends.redis.connection.threads import Link, Wire
 from holdfast.backends.redis.resp import NotRedis, Push
+from holdfast.backends.redlock.node import Misfit
 from holdfast.backends.redlock.round import GRACE, PATIENCE, Answer, Dropped, Round
 from holdfast.backends.wires.parsing import MORE
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
@@ -45,7 +46,7 @@ CONNECTING = 0.25
 class Line:
     """A connection to one node, and who waits for what it still has to answer."""
 
-    __slots__ = ("is_lost", "link", "node", "pending", "sent_at")
+    __slots__ = ("__weakref__", "is_lost", "link", "node", "pending", "sent_at")
 
     def __init__(self, link: Link, node: Node) -> None:
         self.link = link
@@ -98,6 +99,8 @@ class NodeWire(Wire):
         super().__init__(kind=kind, options=options, clock=clock, where=where)
         self._greet = greet
         self.lines: list[Line] = []
+        """Those that nobody uses."""
+        self._all: weakref.WeakValueDictionary[int, Line] = weakref.WeakValueDictionary()
         self._dialed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
     def _connect(self, deadline: float) -> Link:
@@ -119,6 +122,16 @@ class NodeWire(Wire):
             if sock is not None:
                 with suppress(OSError):  # it has ended by itself
                     sock.shutdown(socket.SHUT_RDWR)
+
+    def know(self, line: Line) -> Line:
+        """Know of a connection as long as somebody has it."""
+        self._all[id(line)] = line
+        return line
+
+    def has_line(self) -> bool:
+        """Whether there is a connection, also if another thread uses it now."""
+        known = [one() for one in self._all.valuerefs()]
+        return any(one is not None and not one.is_lost for one in known)
 
     def connect(self, *, deadline: float) -> Link:
         """Return a connection of its own."""
@@ -148,6 +161,7 @@ class NodeWire(Wire):
         """Let go of the parent's connections: closing them here ends nothing there."""
         super().after_fork_in_child()
         self._dialed = weakref.WeakValueDictionary()  # to hang up would end the parent's
+        self._all = weakref.WeakValueDictionary()
         lines, self.lines = self.lines, []
         for line in lines:
             line.link.close()
@@ -173,7 +187,7 @@ class Nodes:
     def greet(self, node: Node, *, deadline: float) -> None:
         """Connect to a node, and get to know it."""
         wire = self.wires[node.number]
-        line = Line(wire.connect(deadline=deadline), node)
+        line = wire.know(Line(wire.connect(deadline=deadline), node))
         self._give_back(node, line)
 
     def ask(
@@ -195,7 +209,7 @@ class Nodes:
         lines: dict[int, Line] = {}
         try:
             asked = [one for one in self.nodes if among is None or one.number in among]
-            self._take(asked, lines, timeout)
+            self._take(found, asked, lines, timeout)
             for node in asked:
                 self._send(found, node, questions, lines.get(node.number), owed_for)
             found.look()
@@ -218,7 +232,8 @@ class Nodes:
         owed_for: float,
     ) -> None:
         now, scripts = self._clock.now(), node.scripts
-        if line is None and (node.trouble is not None or scripts is None):
+        is_unknown = line is None and found.replies[node.number] is None
+        if is_unknown and (node.trouble is not None or scripts is None):
             trouble = node.trouble or BackendUnavailable(f"{node.where} is not connected")
             found.replies[node.number] = trouble
         most = 1 if owed_for else 0
@@ -240,17 +255,22 @@ class Nodes:
         except OSError as error:
             self._lost(node, line, error)
 
-    def _take(self, asked: Sequence[Node], lines: dict[int, Line], timeout: float) -> None:
+    def _take(
+        self, found: Round, asked: Sequence[Node], lines: dict[int, Line], timeout: float
+    ) -> None:
         """Find a connection to each node, but for those to which none is to be had quickly."""
         for node in asked:
             line = self._kept(node, timeout)
             if line is not None:
                 lines[node.number] = line
+            elif node.is_slow and node.trouble is None and not self.wires[node.number].has_line():
+                # Nobody is left who could hear that it is there again: it is to be greeted anew.
+                node.trouble = BackendUnavailable(f"{node.where} is not connected")
         missing = [one for one in asked if one.number not in lines and _is_there(one)]
         if missing:
             # Other threads use those that are kept. At once: one that hangs would delay the rest.
             deadline = self._clock.now() + max(CONNECTING, timeout)
-            gather([partial(self._connect, one, lines, deadline) for one in missing])
+            gather([partial(self._connect, found, one, lines, deadline) for one in missing])
 
     def _kept(self, node: Node, timeout: float) -> Line | None:
         """Return a connection that nobody uses."""
@@ -264,23 +284,28 @@ class Nodes:
                 return line
         return None
 
-    def _connect(self, node: Node, lines: dict[int, Line], deadline: float) -> None:
+    def _connect(self, found: Round, node: Node, lines: dict[int, Line], deadline: float) -> None:
+        wire = self.wires[node.number]
         try:
-            lines[node.number] = Line(self.wires[node.number].connect(deadline=deadline), node)
+            lines[node.number] = wire.know(Line(wire.connect(deadline=deadline), node))
         except LockError as error:
-            node.trouble = error
+            found.replies[node.number] = error
+            # One connection too many says nothing of the others: who has one must not lose the
+            # node, and those that are kept must not lie there while none can be made.
+            if isinstance(error, Misfit) or not wire.has_line():
+                node.trouble = error
 
     def _is_sound(self, node: Node, line: Line, timeout: float, now: float) -> bool:
         """Whether it can be used; whoever waited for what it owes is told by this."""
         if not line.pending:
             if line.link.is_sound(now):
                 return True
-            line.link.close()
+            line.lose(ConnectionError("closed"))
             return False
         try:
             line.take_in(now=now)
         except (OSError, NotRedis) as error:
-            line.lose(error)
+            self._lost(node, line, error)
             return False
         if not line.pending:
             return True
@@ -351,8 +376,9 @@ class Nodes:
 
     def after_fork_in_child(self) -> None:
         """Let go of the parent's connections."""
-        for wire in self.wires:
+        for node, wire in zip(self.nodes, self.wires, strict=True):
             wire.after_fork_in_child()
+            node.is_slow = False  # who could hear that it is there again is the parent's
 
 
 def _is_there(node: Node) -> bool:

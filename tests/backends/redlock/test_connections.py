@@ -1,0 +1,155 @@
+"""Connections of the sync flavour that are refused or break: what becomes of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.backends.redlock._sync.backend import RedlockBackend
+from holdfast.backends.redlock._sync.tending import Tending
+from holdfast.backends.redlock.nodes.threads import Line, Nodes, NodeWire
+from holdfast.backends.redlock.requests import Questions, Scripts
+from holdfast.backends.redlock.round import Answer, Round
+from holdfast.errors import BackendUnavailable
+from holdfast.testing import ManualClock
+
+INSPECT = Questions("space").inspect("door")
+FULL = BackendUnavailable("max number of clients reached")
+
+
+class StandInLink:
+    """A connection on which nothing is answered; it may break."""
+
+    generation = 0
+    used_at = 0.0
+
+    def __init__(self) -> None:
+        self.is_broken = False
+
+    def is_sound(self, _now: float) -> bool:
+        return not self.is_broken
+
+    def take_in(self) -> None:
+        if self.is_broken:
+            raise ConnectionError("reset")
+
+    def buffered(self) -> Any:
+        raise AssertionError("nothing has come")
+
+    def close(self) -> None:
+        self.is_broken = True
+
+
+@pytest.fixture
+def nodes() -> Nodes:
+    """One node, which counts, and lets nobody connect any more."""
+    url, clock = "redlock://h1,h2,h3", ManualClock()
+    made = RedlockBackend(url=url, location=url, clock=clock)
+    node = made._nodes.nodes[0]
+    node.scripts, node.counts = Scripts("birth"), True
+    return Nodes([node], [made._nodes.wires[0]], clock)
+
+
+@pytest.fixture(autouse=True)
+def dialed(monkeypatch) -> list[float]:
+    tried: list[float] = []
+
+    def refuse(_wire: NodeWire, *, deadline: float) -> Any:
+        tried.append(deadline)
+        raise FULL
+
+    monkeypatch.setattr(NodeWire, "connect", refuse)
+    return tried
+
+
+def connected(nodes: Nodes) -> Line:
+    """Return a connection that was made before, and nobody uses."""
+    line = nodes.wires[0].know(Line(StandInLink(), nodes.nodes[0]))  # type: ignore[arg-type]
+    nodes._give_back(line.node, line)
+    return line
+
+
+def asked(nodes: Nodes) -> Round:
+    return nodes.ask([INSPECT], decide=Round.is_heard, timeout=0.0)
+
+
+def test_a_connection_too_many_costs_those_nothing_that_are_there(nodes):
+    """A thread finds none that is free, and may not make another: its round goes without."""
+    node = nodes.nodes[0]
+    line = connected(nodes)
+    assert nodes._kept(node, 1.0) is line  # by another thread, which is in the middle of a call
+
+    assert asked(nodes).replies == [FULL]
+
+    assert nodes.is_ready(node)
+    nodes._give_back(node, line)
+    assert nodes._kept(node, 1.0) is line
+
+
+def test_one_who_tells_a_node_something_loses_it_for_nobody(nodes):
+    """What it could not be told is told on a connection of one's own, or with the next request."""
+    node, line = nodes.nodes[0], connected(nodes)
+    assert nodes._kept(node, 1.0) is line
+
+    Tending(nodes, ManualClock())._try(node)
+
+    assert nodes.is_ready(node)
+
+
+def test_a_node_to_which_no_connection_is_left_is_one_that_is_away(nodes):
+    connected(nodes).link.close()
+
+    asked(nodes)
+
+    assert nodes.nodes[0].trouble is FULL
+
+
+def owing(nodes: Nodes) -> Line:
+    """Return a connection to a slow node, on which an answer is overdue."""
+    node, line = nodes.nodes[0], connected(nodes)
+    line.pending.append(Answer(Round([node], Round.is_heard), node, [INSPECT]))
+    line.sent_at, node.is_slow = nodes._clock.now(), True
+    return line
+
+
+@pytest.mark.parametrize("made", [owing, connected])
+def test_a_slow_node_whose_connection_broke_is_connected_to_again(nodes, made):
+    """Whether the broken one owed an answer or not."""
+    made(nodes).link.close()
+    nodes.nodes[0].is_slow = True
+
+    asked(nodes)
+
+    assert not nodes.is_ready(nodes.nodes[0])
+
+
+def test_a_slow_node_is_left_alone_while_a_connection_to_it_is_in_use(nodes, dialed):
+    node, line = nodes.nodes[0], connected(nodes)
+    assert nodes._kept(node, 1.0) is line
+    node.is_slow = True
+
+    asked(nodes)
+
+    assert nodes.is_ready(node)
+    assert not dialed
+
+
+def test_no_node_is_slow_in_a_child(nodes):
+    """What the parent waits for is not waited for here: it would never be connected to."""
+    owing(nodes)
+
+    nodes.after_fork_in_child()
+
+    assert not nodes.nodes[0].is_slow
+
+
+def test_lines_that_are_gone_are_not_remembered(nodes):
+    wire = nodes.wires[0]
+    line = connected(nodes)
+    assert wire.has_line()
+
+    wire.lines.clear()
+    del line
+
+    assert not wire.has_line()
