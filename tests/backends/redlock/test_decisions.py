@@ -10,7 +10,7 @@ import pytest
 from holdfast.backends.redis.resp import Refusal
 from holdfast.backends.redlock import answers, quarantine
 from holdfast.backends.redlock._sync.asking import Asking
-from holdfast.backends.redlock._sync.backend import RedlockBackend
+from holdfast.backends.redlock._sync.backend import RedlockBackend, _renewals
 from holdfast.backends.redlock._sync.claiming import Claiming
 from holdfast.backends.redlock._sync.inbox import Waiting
 from holdfast.backends.redlock.greeting import Terms
@@ -316,3 +316,28 @@ def test_a_node_that_was_greeted_meanwhile_is_not_made_a_stranger_again():
 
     assert sorted(nodes.greeted) == [1, 2]
     assert len(found.answers) == 3
+
+
+# -- answers that cannot be used ---------------------------------------------------------------
+
+
+def test_a_name_that_cannot_be_read_costs_no_other_lease_of_its_batch_anything():
+    """Each node refuses that one, as where somebody wrote another kind of value there."""
+    replies = [[1, 1, 1], Refusal("WRONGTYPE Operation against a key"), [1, 1, 0]]
+
+    assert renewals_of(*[replies] * 3) == [Renewal.RENEWED, Renewal.UNKNOWN, Renewal.LOST]
+
+
+def test_nothing_is_believed_of_a_node_that_forgot_in_the_middle_of_a_batch():
+    """What it renewed a moment ago it may have forgotten since."""
+    good, forgot = [[1, 1, 1]] * 2, [[1, 1, 1], [-1]]
+
+    assert renewals_of(good, forgot, forgot) == [Renewal.UNKNOWN] * 2
+    assert renewals_of(good, good, forgot) == [Renewal.RENEWED] * 2
+
+
+def renewals_of(*replies: list[Any]) -> list[Renewal]:
+    found = Round([Node(number, "") for number in range(len(replies))], lambda _: False)
+    for number, one in enumerate(replies):
+        found.hear(number, one)
+    return _renewals(found, len(replies[0]))

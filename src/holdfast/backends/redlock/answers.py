@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.backends.redis.requests import SECOND
+from holdfast.backends.redis.resp import Refusal
 from holdfast.core.quorum import Standing, majority
 from holdfast.model import Closing, Held, Holder, Inspection, Owner, Renewal
 
@@ -51,6 +52,8 @@ def given(found: Mapping[int, Sequence[Any]]) -> list[Given]:
 
 def renewed(reply: Any) -> Renewal:  # noqa: ANN401 - of the server's making
     """Return what became of a renewal at one node; what it says counts only if it counts."""
+    if isinstance(reply, Refusal):
+        return Renewal.UNKNOWN
     _, counts, outcome = reply
     found = RENEWALS[outcome]
     return found if counts or found is not Renewal.RENEWED else Renewal.LOST

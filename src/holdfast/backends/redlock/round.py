@@ -136,6 +136,13 @@ class Round:
             for i in (range(len(self.nodes)) if among is None else among)
         )
 
+    def each_reply(self) -> list[list[Reply] | None]:
+        """Return what each node replied, refusals too; None of one that did not, or forgot us."""
+        return [
+            replies if isinstance(replies, list) and not any(map(_is_unknown, replies)) else None
+            for replies in self.replies
+        ]
+
     def strangers(self) -> list[Node]:
         """Return the nodes that do not know us by the birth we know: they have to be greeted."""
         if len(self.answers) == len(self.nodes):

@@ -318,14 +318,10 @@ class RedlockBackend(Backend):
 
 def _renewals(found: Round, number: int) -> list[Renewal]:
     """Return what became of each renewal, by what all nodes have answered by now."""
-    answered = found.answers
-    nodes = range(len(found.nodes))
-    return [
-        renewal(
-            [
-                answers.renewed(answered[i][which]) if i in answered else Renewal.UNKNOWN
-                for i in nodes
-            ]
-        )
-        for which in range(number)
+    unknown = [Renewal.UNKNOWN] * number
+    by_node = [
+        # One by one: a name that cannot be read is refused, and the rest of its batch renewed.
+        unknown if replies is None else list(map(answers.renewed, replies))
+        for replies in found.each_reply()
     ]
+    return [renewal(outcomes) for outcomes in zip(*by_node, strict=True)]
