@@ -20,6 +20,32 @@ REPEATED = 2
 RENEWALS = {0: Renewal.LOST, 1: Renewal.RENEWED, 2: Renewal.BROKEN}
 
 
+_DONE = (int, int, int)
+_SEEN = (int, int, int, bytes, bytes, int, int, int, int)
+_GRANTED = (int, int, int, int)
+FORMS: dict[str, tuple[tuple[type, ...], ...]] = {
+    "acquire": (_GRANTED, _SEEN),
+    "raise": (_DONE,),
+    "renew": (_DONE,),
+    "release": (_DONE,),
+    "withdraw": (_DONE,),
+    "break": (_DONE,),
+    "inspect": (_SEEN,),
+    "witness": ((int, int, int, int, bytes), (int, int, int, int, type(None))),
+    "admit": ((int, int),),
+}
+"""What each script may answer, but for {-1}."""
+
+
+def is_answer(verb: str, reply: Any) -> bool:  # noqa: ANN401 - of the server's making
+    """Whether a script of ours can have answered that."""
+    if reply.__class__ is not list or tuple(map(type, reply)) not in FORMS[verb]:
+        return False
+    if verb == "acquire":
+        return bool(reply[2]) == (len(reply) == len(_GRANTED))
+    return verb != "renew" or reply[2] in RENEWALS
+
+
 def standing(replies: Sequence[Any]) -> Standing:
     """Return how a node stands that answered an acquire."""
     reply = replies[0]

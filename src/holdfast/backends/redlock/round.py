@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.backends.redis.resp import Refusal, Reply
+from holdfast.backends.redlock.answers import is_answer
 from holdfast.backends.redlock.node import Errand
 from holdfast.core.quorum import NODE_TIMEOUT, Standing, majority
+from holdfast.errors import BackendMisbehaved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -38,6 +40,7 @@ class Round:
         "answers",
         "asked",
         "asked_by",
+        "error",
         "is_decided",
         "is_hurried",
         "nodes",
@@ -57,6 +60,8 @@ class Round:
         self.asked: list[bool] = [False] * len(nodes)
         self.asked_by: list[Scripts | None] = [None] * len(nodes)
         """Of which birth the scripts were that each was asked for."""
+        self.error: Exception | None = None
+        """Why it could not be decided: a defect of ours, which whoever asks has to hear of."""
         self.is_decided = False
         self.is_hurried = False
         """Whether those who have not answered by now need not be waited for."""
@@ -79,10 +84,24 @@ class Round:
 
     def look(self) -> None:
         """See whether enough is known."""
-        if not self.is_decided and self._decide(self):
+        if not self.is_decided and self._is_enough():
             self.is_decided = True
             if self._when_decided is not None:
                 self._when_decided()
+
+    def _is_enough(self) -> bool:
+        try:
+            return self._decide(self)
+        except Exception as error:  # noqa: BLE001 - it is raised where the outcome is asked for
+            # Here it would break the connection on which an answer came, and nobody would hear it.
+            self.error = error
+            return True
+
+    def outcome(self) -> Round:
+        """Return itself, or raise why it could not be decided."""
+        if self.error is not None:
+            raise self.error
+        return self
 
     def hurry(self) -> None:
         """Know that a majority will do, where it would be better to hear all."""
@@ -184,7 +203,21 @@ class Answer:
             # In a round that goes on, a node that knows no script of ours is greeted and told anew.
             if self._round.is_decided and any(map(_is_unknown, self._replies)):
                 self._keep()
-            self._round.hear(self._node.number, self._replies)
+            odd = self._odd()
+            if odd is not None:
+                self._keep()
+            self._round.hear(self._node.number, self._replies if odd is None else odd)
+
+    def _odd(self) -> BackendMisbehaved | None:
+        """Return what is wrong with the replies, if no script of ours can have answered them."""
+        for asked, reply in zip(self._asked, self._replies, strict=True):
+            if reply.__class__ is Refusal or reply == FORGOTTEN or is_answer(asked.verb, reply):
+                continue
+            return BackendMisbehaved(
+                f"{self._node.where} answered to {asked.verb} what no script of ours does: "
+                f"{repr(reply)[:60]}; is it a Redis server, and nothing in between that answers?"
+            )
+        return None
 
     def set_exception(self, error: LockError) -> None:
         """Take it that no reply comes any more; said once for each that is missing."""

@@ -131,7 +131,7 @@ class Nodes:
             finally:
                 for timer in timers:
                     timer.cancel()
-        return found
+        return found.outcome()
 
     def _send(
         self,

@@ -221,7 +221,7 @@ class Nodes:
             raise
         for line in lines.values():
             self._give_back(line.node, line)
-        return found
+        return found.outcome()
 
     def _send(
         self,
