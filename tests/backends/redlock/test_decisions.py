@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.backends.redis.resp import Refusal
-from holdfast.backends.redlock import answers, quarantine
+from holdfast.backends.redlock import answers, outages, quarantine
 from holdfast.backends.redlock._sync.asking import Asking
 from holdfast.backends.redlock._sync.backend import RedlockBackend, _renewals
 from holdfast.backends.redlock._sync.claiming import Claiming
@@ -19,7 +19,7 @@ from holdfast.backends.redlock.options import RedlockOptions
 from holdfast.backends.redlock.quarantine import Witness
 from holdfast.backends.redlock.requests import Questions, Scripts
 from holdfast.backends.redlock.round import Round
-from holdfast.errors import BackendUnavailable
+from holdfast.errors import BackendUnavailable, ConfigurationError
 from holdfast.model import Claim, Grant, Held, Owner, Renewal
 from holdfast.testing import ManualClock
 
@@ -341,3 +341,17 @@ def renewals_of(*replies: list[Any]) -> list[Renewal]:
     for number, one in enumerate(replies):
         found.hear(number, one)
     return _renewals(found, len(replies[0]))
+
+
+def test_no_two_callers_are_given_the_same_error():
+    """Whoever raises it writes into it which lock was meant."""
+    found = Round([Node(number, "") for number in range(3)], lambda _: False)
+    for number in range(3):
+        found.hear(number, ConfigurationError(f"{number} wants a password"))
+
+    first, second = (outages.too_few(found).about(name) for name in ("door", "gate"))
+
+    assert isinstance(first, ConfigurationError)
+    assert (first.name, second.name) == ("door", "gate")
+    assert str(first) == "0 wants a password"
+    assert first.__cause__ is found.replies[0]

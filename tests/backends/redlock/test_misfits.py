@@ -6,6 +6,7 @@ Whoever comes new is refused, as long as the node itself says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -93,6 +94,17 @@ def test_operators_see_what_is_held_while_one_node_is_a_misfit(backend):
 def test_nothing_is_acquired_while_one_node_is_a_misfit(backend):
     with pytest.raises(ConfigurationError, match="max_ttl=30, and this client says max_ttl=60"):
         backend.try_acquire(CLAIM, deadline=2000.0)
+
+
+def test_each_who_is_refused_is_told_of_its_own_name(backend):
+    refused = []
+    for name in ("door", "gate"):
+        with pytest.raises(ConfigurationError) as caught:
+            backend.try_acquire(replace(CLAIM, name=name), deadline=2000.0)
+        refused.append(caught.value.about(name))
+
+    assert [one.name for one in refused] == ["door", "gate"]
+    assert {type(one) for one in refused} == {ConfigurationError}  # as it is shown in JSON
 
 
 def test_the_doctor_tells_of_a_misfit(backend):

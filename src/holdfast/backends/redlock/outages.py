@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 from holdfast.backends.redis import refusals
 from holdfast.backends.redis.resp import Refusal
+from holdfast.backends.redlock.node import Misfit
 from holdfast.core.quorum import majority
 from holdfast.errors import BackendUnavailable, ConfigurationError, LockError, OutcomeUnknown
 
@@ -20,7 +22,7 @@ def too_few(found: Round) -> LockError:
     errors = [one for one in reasons.values() if isinstance(one, LockError)]
     number = len(found.nodes)
     if len(errors) == number and all(isinstance(one, ConfigurationError) for one in errors):
-        return errors[0]  # what is wrong with all of them is nothing that passes
+        return for_one_caller(errors[0])  # what is wrong with all of them is nothing that passes
     texts = "; ".join(str(one) for one in reasons.values())
     error = BackendUnavailable(
         f"{majority(number)} of {number} nodes are needed, and {number - len(reasons)} can be "
@@ -28,6 +30,17 @@ def too_few(found: Round) -> LockError:
     )
     error.__cause__ = errors[0] if errors else None
     return error
+
+
+def for_one_caller(error: LockError) -> LockError:
+    """Return the error as one that may be raised: what a node is known by is told to many.
+
+    Whoever raises an error writes into it which lock was meant.
+    """
+    # A misfit is a word of ours alone: the kind of an error is shown, and relied on.
+    own = ConfigurationError(str(error)) if isinstance(error, Misfit) else copy.copy(error)
+    own.__cause__ = error
+    return own
 
 
 def not_told(found: Round, *, what: str) -> LockError:

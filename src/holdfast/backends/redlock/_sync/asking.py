@@ -7,11 +7,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from holdfast.backends.redlock import quarantine
+from holdfast.backends.redlock import outages, quarantine
 from holdfast.backends.redlock._sync.rejoining import Rejoining
 from holdfast.backends.redlock._sync.tending import Tending
 from holdfast.backends.redlock.node import Misfit
-from holdfast.errors import BackendUnavailable, ConfigurationError, LockError
+from holdfast.errors import BackendUnavailable, LockError
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ class Asking:
         """
         for node in self.nodes:
             if isinstance(node.trouble, Misfit):
-                # Another object for each: whoever raises it writes into it which lock was meant.
-                raise ConfigurationError(str(node.trouble)) from node.trouble
+                raise outages.for_one_caller(node.trouble)
 
     def is_unsettled(self) -> bool:
         """Whether more nodes may be there soon than there were."""

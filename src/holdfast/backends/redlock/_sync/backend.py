@@ -237,7 +237,7 @@ class RedlockBackend(Backend):
             except LockError as error:
                 errors.append(error)
         if len(self._nodes.nodes) - len(errors) < majority(len(self._nodes.nodes)):
-            raise errors[0]
+            raise outages.for_one_caller(errors[0])
         names = {self._questions.names.name_of(key) for key in keys}
         for name in sorted(names, key=str.encode):
             one = self.inspect(name, deadline=self._clock.now() + patience)
