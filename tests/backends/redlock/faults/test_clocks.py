@@ -36,6 +36,31 @@ def test_a_jump_on_a_majority_is_beyond_the_promise_and_the_token_grows(
         guarded.write(name, first.token)
 
 
+def jump(node, _name):
+    node.shift_clock(HOUR)
+
+
+def lose_the_key(node, name):
+    with node.client() as client:
+        client.delete(*client.keys(f"*{{{name}}}:hold"))
+
+
+@pytest.mark.parametrize("harm", [jump, lose_the_key])
+def test_one_node_is_enough_where_a_bare_majority_has_the_lock(opened, nodes, ways, name, harm):
+    """Two were cut off when it was acquired: the page says so, and the token grows."""
+    for one in ways[3:]:
+        one.refuse()
+    first = opened(*ways, ttl=6.0).lock(name, renew=False).acquire()
+    for one in ways[3:]:
+        one.accept()
+
+    harm(nodes[2], name)
+    second = opened().lock(name).acquire(timeout=20)
+
+    first.check()
+    assert second.token > first.token
+
+
 def test_an_hour_back_keeps_a_dead_holders_lock_for_max_ttl_at_most(flavour, opened, nodes, name):
     dead = opened(ttl=2.0)
     dead.lock(name, renew=False).acquire()
