@@ -7,7 +7,9 @@ the long one takes every place (see `hammer.py`).
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 import servers.etcd as etcd_servers
@@ -17,11 +19,15 @@ import servers.postgresql as postgresql_servers
 import servers.redis as redis_servers
 import servers.redlock as redlock_servers
 import servers.zookeeper as zookeeper_servers
+from eventually import eventually
 from hammer import hammer, hammer_close
 from scenes import SCENES, scenes_of
 
 # A socket that is dropped on the way is closed by Python, which says so.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+GOODBYES = 5.0
+"""As long sessions that were left may take to say theirs."""
 
 PLACES = 60
 """So many of each scene, spread evenly."""
@@ -56,8 +62,12 @@ STORES = {
 
 @pytest.fixture
 def url(request, tmp_path) -> Iterator[str]:
+    others = set(threading.enumerate())
     yield STORES[request.param](tmp_path)
-    gc.collect()  # here, and not in the middle of another test
+    # Here, and not in the middle of another test; what is still being closed keeps the rest alive.
+    with suppress(AssertionError):
+        eventually(lambda: set(threading.enumerate()) <= others, within=GOODBYES)
+    gc.collect()
 
 
 @pytest.mark.parametrize(

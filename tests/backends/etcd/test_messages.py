@@ -280,15 +280,15 @@ def test_a_number_that_is_watched_under_already(wire, key):
 
 def test_a_stream_ends_when_it_is_closed(wire, server, key):
     """The server keeps no watch for somebody who does not listen."""
-    before = _watches(server)
+    eventually(lambda: not _watches(server), what="nobody of an earlier test is left")
     watcher = wire.watch()
     watcher.say(requests.watch(3, key, since=0, deletions=True))
     watcher.until(lambda heard: heard)
-    assert _watches(server) == before + 1
+    assert _watches(server) == 1
 
     watcher.close()
 
-    eventually(lambda: _watches(server) == before, what="it is watched no more")
+    eventually(lambda: not _watches(server), what="it is watched no more")
 
 
 def _watches(server) -> int:

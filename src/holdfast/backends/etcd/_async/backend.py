@@ -63,6 +63,7 @@ class AsyncEtcdBackend(AsyncSessionsBackend):
     def _begin(self) -> None:
         super()._begin()
         self._visitor: AsyncInspecting | None = None
+        self._unclosed: set[AsyncSession] = set()
 
     async def _onlooker(self, deadline: float) -> AsyncInspecting:
         """Return the session where there is one, else one that is never opened.
@@ -85,11 +86,17 @@ class AsyncEtcdBackend(AsyncSessionsBackend):
     async def _leave(self, *, goodbye: bool) -> None:
         with self._state:
             visitor, self._visitor = self._visitor, None
+            self._unclosed.update(
+                one.session for one in (self._reading, visitor) if one is not None
+            )
         try:
             await super()._leave(goodbye=goodbye)
         finally:
-            if visitor is not None:
-                await visitor.session.close(goodbye=False)
+            # Known until it is done: what an interrupt kept from being closed is closed by the
+            # next call. To close one again does no more.
+            for session in list(self._unclosed):
+                await session.close(goodbye=False)
+                self._unclosed.discard(session)
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""
