@@ -79,7 +79,7 @@ class AsyncClaimedRow(Row):
             return await self._worker.connections.use(work)
         except LockError:
             raise
-        except Exception as error:
+        except Exception as error:  # of whichever driver the caller has
             raise OutcomeUnknown(
                 f"whether {self.lease.name!r} was finished is not known: {error}",
                 name=self.lease.name,

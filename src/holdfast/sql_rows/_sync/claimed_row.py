@@ -81,7 +81,7 @@ class ClaimedRow(Row):
             return self._worker.connections.use(work)
         except LockError:
             raise
-        except Exception as error:
+        except Exception as error:  # of whichever driver the caller has
             raise OutcomeUnknown(
                 f"whether {self.lease.name!r} was finished is not known: {error}",
                 name=self.lease.name,

@@ -91,7 +91,7 @@ class RowLeases(Backend):
             return self._connections.use(work)
         except (LockError, TypeError):
             raise
-        except Exception as error:
+        except Exception as error:  # of whichever driver the caller has
             if isinstance(error, _Overtaken) or is_conflict(error):
                 return None
             raise BackendError(f"no row of {self.location} could be claimed: {error}") from error
@@ -168,7 +168,7 @@ class RowLeases(Backend):
             return self._connections.use(patiently)
         except LockError:
             raise
-        except Exception as error:
+        except Exception as error:  # of whichever driver the caller has
             raise OutcomeUnknown(f"the {what} of {self.location} failed: {error}") from error
 
     def close(self) -> None:

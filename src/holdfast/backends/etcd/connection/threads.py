@@ -180,7 +180,7 @@ class Channel:
             # Of the connection, or no descriptors are left for what a stream needs besides.
             link.close()
             raise refusals.unreachable(error, where=self._where, endpoint=self.endpoint) from error
-        except BaseException:
+        except BaseException:  # a refusal, or an interrupt: nobody will read it
             link.close()
             raise
 

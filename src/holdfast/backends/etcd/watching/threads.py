@@ -36,7 +36,7 @@ class Watching(ReadByTurns["Link"]):
         link.talk.begin(self._stream)
         try:
             link.flush(deadline=clock.now() + SAID_WITHIN)
-        except BaseException:
+        except BaseException:  # no descriptor left, or an interrupt: nobody will close them
             self._kicks.close()
             self._nudges.close()
             raise

@@ -83,7 +83,7 @@ class Pool(Generic[L]):
             if not link.is_open:
                 try:
                     self._connect(link, deadline)
-                except BaseException:
+                except BaseException:  # an interrupt, or no way there: its place is free again
                     self.discard(link)
                     raise
                 return link
