@@ -70,5 +70,5 @@ class ServerFaults:
         patient = door.locks()
         eventually(lambda: not patient.inspect(f"{name} window").is_in_use)
         eventually(lambda: not patient.inspect(name).is_in_use)
-        assert patient.lock(f"{name} window").acquire(timeout=5).token > 0
-        assert patient.lock(name).acquire(timeout=5).token > lease.token
+        assert patient.lock(f"{name} window").acquire(timeout=20).token > 0
+        assert patient.lock(name).acquire(timeout=20).token > lease.token

@@ -36,7 +36,7 @@ class SessionForks:
         token = parent.ask("acquire", door.name)
         children = [parent.fork(), parent.fork()]
         for number, child in enumerate(children):
-            child.ask("acquire", f"{door.name} window {number}", timeout=5)
+            child.ask("acquire", f"{door.name} window {number}", timeout=20)
 
         children[0].ask("close")
         children[1].kill()

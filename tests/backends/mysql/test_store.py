@@ -31,7 +31,9 @@ def test_names_that_a_collation_takes_for_the_same_are_distinct_locks(
 def test_any_text_may_be_an_owner(flavour, server, namespace) -> None:
     owner = "saga\0 ' 🔒"
     locks, others = (flavour.locks(server.url(), namespace=namespace) for _ in range(2))
-    one, other = (client.lock("door", owner=owner).acquire(timeout=5) for client in (locks, others))
+    one, other = (
+        client.lock("door", owner=owner).acquire(timeout=20) for client in (locks, others)
+    )
 
     assert one.token == other.token
     assert len(locks.break_("door", owner=owner)) == 2
@@ -39,7 +41,7 @@ def test_any_text_may_be_an_owner(flavour, server, namespace) -> None:
 
 def test_the_time_is_read_after_the_lock_was_waited_for(flavour, wire, server, namespace) -> None:
     """Read earlier, a lease that ended while we waited would look alive."""
-    flavour.locks(server.url(), namespace=namespace).lock("door").acquire(timeout=5)
+    flavour.locks(server.url(), namespace=namespace).lock("door").acquire(timeout=20)
     key, dialect = storage_key(namespace, "door"), MysqlDialect(Tables())
 
     def steps():
@@ -62,7 +64,7 @@ def test_an_idle_name_is_one_row_and_can_be_swept(flavour, server, namespace) ->
     database = f"sweep_{flavour.name}"
     server.run(f"CREATE DATABASE {database}")
     locks = flavour.locks(server.url(database))
-    first = locks.lock("door").acquire(timeout=5)
+    first = locks.lock("door").acquire(timeout=20)
     first.release()
     rows = "SELECT (SELECT count(*) FROM holdfast_door), (SELECT count(*) FROM holdfast_place)"
     assert server.run(rows, database=database) == ((1, 0),)
@@ -71,7 +73,7 @@ def test_an_idle_name_is_one_row_and_can_be_swept(flavour, server, namespace) ->
     server.run(f"{sweep} (UNIX_TIMESTAMP() + 86400) * 1000000", database=database)
 
     assert server.run(rows, database=database) == ((0, 0),)
-    assert locks.lock("door").acquire(timeout=5).token > first.token
+    assert locks.lock("door").acquire(timeout=20).token > first.token
 
 
 @pytest.fixture
@@ -95,7 +97,7 @@ def test_beyond_the_head_a_client_asks_about_once_a_second(
     """However many of its claims wait."""
     holder, heads = (flavour.locks(server.url(), namespace=namespace) for _ in range(2))
     others = flavour.locks(server.url(user="waiter"), namespace=namespace)
-    leases = [holder.lock(f"door{i}").acquire(timeout=5) for i in range(3)]
+    leases = [holder.lock(f"door{i}").acquire(timeout=20) for i in range(3)]
     first = [flavour.start(heads.lock(f"door{i}").acquire, timeout=50) for i in range(3)]
     eventually(lambda: all(len(holder.inspect(f"door{i}").line) == 1 for i in range(3)))
     rest = [flavour.start(others.lock(f"door{i % 3}").acquire, timeout=50) for i in range(9)]

@@ -96,7 +96,7 @@ def test_forked_children_use_the_inherited_client_as_somebody_else(puppet, url, 
     children = [parent.fork(how=how), parent.fork(how=how)]
 
     for number, child in enumerate(children):
-        child.ask("acquire", f"window {number}", timeout=5)
+        child.ask("acquire", f"window {number}", timeout=20)
 
     everybody = [parent, *children]
     claims = {parent.ask("claim", "door")}
@@ -124,7 +124,7 @@ def test_a_killed_parents_lock_is_free_although_its_child_lives(puppet, url, wat
     token = parent.ask("acquire", "door", ttl=30)
     child = parent.fork()
     if uses_it:
-        child.ask("acquire", "window", timeout=5)
+        child.ask("acquire", "window", timeout=20)
 
     parent.kill()
     lease = watcher.lock("door").acquire(timeout=SOON)
@@ -145,17 +145,17 @@ def test_a_childs_lock_holds_after_its_parent_has_closed(puppet, url):
     parent = puppet(url)
     parent.ask("acquire", "warm")
     child = parent.fork()
-    child.ask("acquire", "window", timeout=5)
+    child.ask("acquire", "window", timeout=20)
 
     parent.ask("close")
-    token = child.ask("acquire", "door", timeout=5)
+    token = child.ask("acquire", "door", timeout=20)
     stranger = puppet(url)
 
     assert child.ask("is_trusted", "door")
     assert stranger.ask("try_acquire", "door") is None
     assert stranger.ask("try_acquire", "window") is None
     child.ask("release", "door")
-    assert stranger.ask("acquire", "door", timeout=5) > token
+    assert stranger.ask("acquire", "door", timeout=20) > token
 
 
 def test_a_childs_lock_holds_after_its_parent_was_killed(puppet, url):
@@ -163,16 +163,16 @@ def test_a_childs_lock_holds_after_its_parent_was_killed(puppet, url):
     parent = puppet(url)
     parent.ask("acquire", "warm")
     child = parent.fork()
-    child.ask("acquire", "window", timeout=5)
+    child.ask("acquire", "window", timeout=20)
 
     parent.kill()
-    token = child.ask("acquire", "door", timeout=5)
+    token = child.ask("acquire", "door", timeout=20)
     stranger = puppet(url)
 
     assert stranger.ask("try_acquire", "window") is None
     assert stranger.ask("try_acquire", "door") is None
     child.ask("release", "door")
-    assert stranger.ask("acquire", "door", timeout=5) > token
+    assert stranger.ask("acquire", "door", timeout=20) > token
 
 
 def test_forking_in_the_middle_of_other_threads_transactions_harms_nothing(puppet, url):

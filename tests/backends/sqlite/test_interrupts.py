@@ -89,7 +89,7 @@ class Scene:
         with closing(sqlite3.connect(self.path, timeout=1, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             other.execute("ROLLBACK")
-        self.locks.lock(f"after {number}").acquire(timeout=5).release()
+        self.locks.lock(f"after {number}").acquire(timeout=20).release()
         self.held.renew()
         assert [one.token for one in self.holder.inspect("door").holders] == [self.held.token]
 

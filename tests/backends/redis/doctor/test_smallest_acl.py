@@ -52,7 +52,7 @@ def test_everything_works_with_it(flavour, user, eventually):
     assert write.try_acquire() is None
     reading.release()
     permits = locks.semaphore("pool", capacity=3, permits=2)
-    permits.acquire(timeout=5)
+    permits.acquire(timeout=20)
     with pytest.raises(TimeoutError):
         other.semaphore("pool", capacity=3, permits=2).acquire(timeout=0.05)
     assert {one.name for one in locks.survey()} >= {"pool", "saga"}

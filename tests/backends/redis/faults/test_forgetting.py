@@ -32,10 +32,10 @@ def test_a_restart_with_its_data_costs_nothing(flavour, diary, eventually):
         lease.check()
         assert not any(one.done() for one in waiters)
         lease.release()
-        first = waiters[0].result(5)
+        first = waiters[0].result(20)
         assert not waiters[1].done()
         first.release()
-        second = waiters[1].result(5)
+        second = waiters[1].result(20)
         assert lease.token < first.token < second.token
 
 
@@ -63,7 +63,7 @@ def test_a_server_that_forgets_costs_the_lease_and_no_token(
     successor = flavour.locks(server.url).lock("door").acquire(timeout=0)
     guarded.write("door", successor.token)
 
-    assert lease.lost.wait(5)
+    assert lease.lost.wait(20)
     assert lease.lost.reason == "taken"
     assert diary.time_of("Lost") < lease._hold.until + SLACK
     assert successor.token > lease.token
@@ -86,7 +86,7 @@ def test_those_who_wait_at_a_server_that_forgets_join_again(flavour, server, for
 
     forget(server)
 
-    assert waiter.result(5).token > lease.token
+    assert waiter.result(20).token > lease.token
 
 
 def test_a_server_that_forgets_its_scripts_is_told_them_again(flavour, server, diary, eventually):
@@ -107,7 +107,7 @@ def test_a_server_that_forgets_its_scripts_is_told_them_again(flavour, server, d
     assert len(locks.inspect("door").holders) == 1
     client.script_flush()
     lease.release()
-    following = waiter.result(5)
+    following = waiter.result(20)
     client.script_flush()
     assert [one.token for one in locks.break_("door")] == [following.token]
 

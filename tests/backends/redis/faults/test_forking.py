@@ -31,7 +31,7 @@ def test_the_parent_goes_on_over_the_connection_that_its_child_inherited(parent,
     token = parent.ask("acquire", "door")
     children = [parent.fork(), parent.fork()]
     for number, child in enumerate(children):
-        child.ask("acquire", f"window {number}", timeout=5)
+        child.ask("acquire", f"window {number}", timeout=20)
 
     children[0].ask("close")
     children[1].kill()

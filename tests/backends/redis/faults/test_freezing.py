@@ -20,7 +20,7 @@ def test_a_frozen_holder_is_told_before_its_next_call_returns(
 
     holder.freeze()
     asked_at = flavour.clock.now()
-    successor = flavour.locks(server.url).lock("door").acquire(timeout=5)
+    successor = flavour.locks(server.url).lock("door").acquire(timeout=20)
     waited = flavour.clock.now() - asked_at
     guarded.write("door", successor.token)
     holder.thaw()
@@ -84,7 +84,7 @@ def test_a_short_freeze_of_the_server_costs_nothing(flavour, server, diary, even
     lease.check()
     assert not waiter.done()
     lease.release()
-    assert waiter.result(5).token > lease.token
+    assert waiter.result(20).token > lease.token
 
 
 def test_closing_waits_once_for_a_frozen_server(flavour, server, eventually):

@@ -30,7 +30,7 @@ def test_a_reply_lost_on_acquire_costs_a_moment(locks, proxy, line):
     """The repeat is answered with the same grant: one hold, one token."""
     lost = proxy.lose_reply_to(ACQUIRE)
 
-    lease = locks.lock("door").acquire(timeout=5)
+    lease = locks.lock("door").acquire(timeout=20)
 
     assert lost.is_set()
     assert line("door") == ([lease.token], 0)
@@ -44,7 +44,7 @@ def test_several_names_that_are_free_cost_one_request(locks, scripts_run, line):
     locks.lock("door").acquire().release()
     before = scripts_run()
 
-    leases = locks.all("c", "a", "b").acquire(timeout=5)
+    leases = locks.all("c", "a", "b").acquire(timeout=20)
 
     assert scripts_run() - before == 1
     assert [lease.name for lease in leases] == ["c", "a", "b"]
@@ -67,7 +67,7 @@ def test_a_reply_lost_on_several_names_leaves_no_second_hold(locks, proxy, line)
     """The claims are withdrawn, and the names asked for one by one."""
     lost = proxy.lose_reply_to(ACQUIRE_ALL)
 
-    leases = locks.all("a", "b").acquire(timeout=5)
+    leases = locks.all("a", "b").acquire(timeout=20)
 
     assert lost.is_set()
     assert [line(name) for name in "ab"] == [([lease.token], 0) for lease in leases]
@@ -81,7 +81,7 @@ def test_a_reply_cut_in_the_middle_costs_a_moment(locks, proxy, line, after):
     """Half a token is none."""
     cut = proxy.cut_reply_to(ACQUIRE, after=after)
 
-    lease = locks.lock("door").acquire(timeout=5)
+    lease = locks.lock("door").acquire(timeout=20)
 
     assert cut.is_set()
     assert line("door") == ([lease.token], 0)
@@ -100,7 +100,7 @@ def test_a_refusal_cut_in_the_middle_keeps_the_place_in_line(
     eventually(lambda: line("door") == ([lease.token], 1))
     lease.release()
 
-    assert waiter.result(5).token > lease.token
+    assert waiter.result(20).token > lease.token
 
 
 def test_when_no_acquire_is_answered_nothing_is_left_behind(locks, proxy, line):
@@ -137,7 +137,7 @@ def test_renewals_that_are_never_answered_extend_nothing(flavour, server, proxy,
     lease = lock.acquire()
     until = lease._hold.until
 
-    assert lease.lost.wait(5)
+    assert lease.lost.wait(20)
 
     assert lease.lost.reason == "expired"
     assert lease._hold.until == until
@@ -198,7 +198,7 @@ def test_an_acquire_that_comes_after_the_release_of_its_repeat_is_refused(
 ):
     """The first request was held, the second granted and released; then the first comes."""
     proxy.hold_requests(ACQUIRE)
-    locks.lock("door").acquire(timeout=5).release()
+    locks.lock("door").acquire(timeout=20).release()
 
     before = scripts_run()
     proxy.let_through()

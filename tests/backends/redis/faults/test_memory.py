@@ -50,7 +50,7 @@ def test_those_in_line_of_a_full_server_keep_their_place(flavour, server, eventu
     eventually(lambda: client.info("errorstats").get("errorstat_OOM"))
     client.config_set("maxmemory", 0)
 
-    assert waiter.result(5).token > lease.token
+    assert waiter.result(20).token > lease.token
     client.close()
 
 

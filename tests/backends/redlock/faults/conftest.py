@@ -12,6 +12,9 @@ from servers.redlock import RedlockNodes, url_of
 MAX_TTL = 6.0
 """As long a node does not count that was restarted."""
 
+LONG = 60.0
+"""A lease that no busy machine outlasts, where its end is not on trial."""
+
 PATIENT = 5.0
 """A node timeout for those whose own is not on trial."""
 
@@ -23,7 +26,20 @@ def fleet() -> Iterator[RedlockNodes]:
 
 
 @pytest.fixture
-def nodes(fleet, namespace) -> RedlockNodes:
+def long_leases() -> None:
+    """Say that leases and quarantines shall outlast this test."""
+
+
+@pytest.fixture
+def limits(request) -> dict[str, float]:
+    """How long a lease is, and how long one may be."""
+    if "long_leases" in request.fixturenames:
+        return {"ttl": LONG, "max_ttl": LONG}
+    return {"ttl": 5.0, "max_ttl": MAX_TTL}
+
+
+@pytest.fixture
+def nodes(fleet, namespace, limits) -> RedlockNodes:
     """All of them run, and count in the namespace of this test."""
     for one in fleet:
         one.shift_clock(0.0)
@@ -31,16 +47,16 @@ def nodes(fleet, namespace) -> RedlockNodes:
             one.resume()
         else:
             one.start()
-    fleet.found([namespace], max_ttl=MAX_TTL)
+    fleet.found([namespace], max_ttl=limits["max_ttl"])
     return fleet
 
 
 @pytest.fixture
-def opened(flavour, nodes, namespace) -> Callable[..., Any]:
+def opened(flavour, nodes, namespace, limits) -> Callable[..., Any]:
     """Open a client, on the nodes or on what stands before them."""
 
     def open_one(*places: Any, **options: Any) -> Any:
-        given = {"node_timeout": PATIENT, "max_ttl": MAX_TTL, "ttl": 5.0, **options}
+        given = {"node_timeout": PATIENT, **limits, **options}
         url = url_of(*(places or nodes.servers))
         return flavour.locks(url, namespace=namespace, request_timeout=10.0, **given)
 

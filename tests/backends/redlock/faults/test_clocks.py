@@ -8,14 +8,6 @@ from holdfast import StaleToken
 
 HOUR = 3600.0
 
-LONG = 60.0
-"""A ttl that no busy machine outlasts, in a namespace that allows it."""
-
-
-@pytest.fixture
-def long_leases(nodes, namespace):
-    nodes.found([namespace], max_ttl=LONG)
-
 
 @pytest.fixture
 def granted(name, eventually):
@@ -47,12 +39,12 @@ def test_a_jump_on_a_majority_is_beyond_the_promise_and_the_token_grows(
     opened, nodes, name, guarded, granted
 ):
     """Two hold it at once; the resource refuses the first from the second's first write on."""
-    first = opened(max_ttl=LONG, ttl=LONG).lock(name, renew=False).acquire()
+    first = opened().lock(name, renew=False).acquire()
     guarded.write(name, first.token)
 
     for one in nodes[:3]:
         one.shift_clock(HOUR)
-    second = granted(opened(max_ttl=LONG))
+    second = granted(opened())
     guarded.write(name, second.token)
 
     first.check()
@@ -75,12 +67,12 @@ def test_one_node_is_enough_where_a_bare_majority_has_the_lock(opened, ways, nam
     """Two were cut off when it was acquired: the page says so, and the token grows."""
     for one in ways[3:]:
         one.refuse()
-    first = opened(*ways, max_ttl=LONG, ttl=LONG).lock(name, renew=False).acquire()
+    first = opened(*ways).lock(name, renew=False).acquire()
     for one in ways[3:]:
         one.accept()
 
     harm(ways[2], name)
-    second = granted(opened(max_ttl=LONG))
+    second = granted(opened())
 
     first.check()
     assert second.token > first.token
@@ -96,6 +88,7 @@ def test_an_hour_back_keeps_a_dead_holders_lock_for_max_ttl_at_most(flavour, ope
     assert opened().lock(name).acquire(timeout=25) is not None
 
 
+@pytest.mark.usefixtures("long_leases")
 def test_what_is_held_can_be_seen_and_broken_after_the_clocks_were_put_back(opened, nodes, name):
     opened().lock(name, renew=False).acquire()
     for one in nodes:

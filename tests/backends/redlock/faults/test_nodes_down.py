@@ -58,7 +58,7 @@ def test_when_a_majority_is_down_it_is_said_at_once_and_nothing_is_left(opened, 
 def test_when_a_majority_hangs_it_is_said_within_the_node_timeout(rounds, nodes, name, eventually):
     """One round is waited for that long; the one that cleans up waits for nobody who hangs."""
     locks, seen = rounds(node_timeout=0.5)
-    locks.lock(name).acquire(timeout=5).release()
+    locks.lock(name).acquire(timeout=20).release()
     for one in nodes[:3]:
         one.pause()
     seen.clear()
@@ -79,11 +79,11 @@ def test_two_hung_nodes_cost_nobody_a_timeout(opened, nodes, name):
     """Neither one who is granted it, nor one who is refused: their timeout outlasts this test."""
     first, second = opened(node_timeout=HOUR), opened(node_timeout=HOUR)
     for one in (first, second):
-        one.lock("other").acquire(timeout=5).release()
+        one.lock("other").acquire(timeout=20).release()
     for one in nodes[1:3]:
         one.pause()
 
-    holder = first.lock(name).acquire(timeout=5)
+    holder = first.lock(name).acquire(timeout=20)
     assert second.lock(name).try_acquire() is None
     holder.release()
     assert second.lock(name).try_acquire() is not None
@@ -111,11 +111,11 @@ def test_what_hung_nodes_were_asked_is_undone_when_they_are_back(opened, nodes, 
     """At most one acquire and its withdrawal wait for them, however often they were asked."""
     locks = opened(node_timeout=0.3)
     lock = locks.lock(name)
-    lock.acquire(timeout=5).release()
+    lock.acquire(timeout=20).release()
     for one in nodes[1:3]:
         one.pause()
     for _ in range(CYCLES):
-        lock.acquire(timeout=5).release()
+        lock.acquire(timeout=20).release()
 
     for one in nodes[1:3]:
         one.resume()
@@ -126,23 +126,23 @@ def test_what_hung_nodes_were_asked_is_undone_when_they_are_back(opened, nodes, 
 def test_a_release_that_is_lost_on_the_way_is_said_again(opened, nodes, ways, name, eventually):
     """With the client's next request at the latest, whatever that is about."""
     locks = opened(*ways)
-    lease = locks.lock(name).acquire(timeout=5)
+    lease = locks.lock(name).acquire(timeout=20)
     eventually(lambda: left_on(nodes, name) == 5)
     lost = [one.reset_on(b"}:hold") for one in ways[3:]]
 
     lease.release()
     assert all(one.wait(20) for one in lost)
 
-    locks.lock("other").acquire(timeout=5).release()
+    locks.lock("other").acquire(timeout=20).release()
     eventually(lambda: left_on(nodes, name) == 0)
 
 
 def test_a_late_grant_joins_the_hold(opened, nodes, name, eventually):
     locks = opened(node_timeout=2.0)
-    locks.lock("other").acquire(timeout=5).release()
+    locks.lock("other").acquire(timeout=20).release()
     for one in nodes[:2]:
         one.pause()
-    lease = locks.lock(name).acquire(timeout=5)
+    lease = locks.lock(name).acquire(timeout=20)
     for one in nodes[:2]:
         one.resume()
 

@@ -69,7 +69,7 @@ def older_file(nodes):
 
 
 @pytest.fixture
-def held(opened, ways, name, older_file):
+def held(long_leases, opened, ways, name, older_file):
     """Hold the name on A, B and C alone."""
     for one in ways[3:]:
         one.refuse()
@@ -176,7 +176,7 @@ def test_a_node_counts_again_when_nobody_can_hold_what_it_forgot(opened, nodes, 
         one.resume()
 
     def counts() -> bool:
-        locks.lock("another").acquire(timeout=5).release()
+        locks.lock("another").acquire(timeout=20).release()
         return locks_on(nodes[2], locks)
 
     eventually(counts, within=30)

@@ -19,7 +19,7 @@ def test_the_node_of_a_name_that_nobody_uses_is_gone(flavour, tidy, name):
     """A lock for each order does not fill the store."""
     locks = flavour.locks(tidy.url)
 
-    locks.lock(name).acquire(timeout=5).release()
+    locks.lock(name).acquire(timeout=20).release()
 
     with tidy.client() as client:
         eventually(lambda: not client.exists(f"/holdfast/{name}"), what="the node is gone")
@@ -31,7 +31,7 @@ def test_tokens_grow_though_the_node_was_deleted(flavour, tidy, name):
     tokens = []
     with tidy.client() as client:
         for _ in range(3):
-            lease = locks.lock(name).acquire(timeout=5)
+            lease = locks.lock(name).acquire(timeout=20)
             tokens.append(lease.token)
             lease.release()
             eventually(lambda: not client.exists(f"/holdfast/{name}"), what="the node is gone")
@@ -46,7 +46,7 @@ def test_a_node_deleted_while_we_come_is_made_again(flavour, tidy, name):
     tokens = []
     with tidy.client() as client:
         for number in range(100):
-            lease = lock.acquire(timeout=5)
+            lease = lock.acquire(timeout=20)
             tokens.append(lease.token)
             lease.release()
             if number % 10 == 0:

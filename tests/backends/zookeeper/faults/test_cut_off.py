@@ -71,4 +71,4 @@ def test_a_follower_that_is_back_gives_a_lost_lease_no_second_life(scenes, cutta
         successor.check()
         assert not again.done()
         successor.release()
-        assert again.result(5).token > successor.token > one.lease.token
+        assert again.result(20).token > successor.token > one.lease.token

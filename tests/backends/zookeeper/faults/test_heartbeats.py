@@ -65,7 +65,7 @@ def test_who_waited_longer_than_its_ttl_begins_with_a_good_part_of_it(scenes, ow
 
     for one, token in zip(scenes, tokens, strict=True):
         one.lease.release()
-        successor, _ = one.waiter.result(5)
+        successor, _ = one.waiter.result(20)
 
         assert successor.token == token
         assert successor.remaining > 0

@@ -28,7 +28,7 @@ def test_an_answer_lost_on_acquire_costs_a_moment(locks, proxy, door):
     """The claim is found again by its id: one node, one token."""
     lost = proxy.cut_reply_to(Request.creates_a_claim)
 
-    lease = locks.lock(door.name).acquire(timeout=5)
+    lease = locks.lock(door.name).acquire(timeout=20)
 
     assert lost.is_set()
     assert door.line() == ([lease.token], 0)
@@ -42,7 +42,7 @@ def test_after_an_answer_lost_on_acquire_the_line_is_read_behind_a_sync(locks, p
     proxy.cut_reply_to(lambda request: bool(seen.append(request.opcode)))
     lost = proxy.cut_reply_to(Request.creates_a_claim)
 
-    locks.lock(door.name).acquire(timeout=5)
+    locks.lock(door.name).acquire(timeout=20)
 
     assert lost.is_set()
     looks = [one for one in seen if one in (SYNC, GET_CHILDREN)]
@@ -64,17 +64,17 @@ def test_an_answer_lost_in_line_keeps_the_place(flavour, locks, proxy, door):
     later = flavour.start(behind.acquire, timeout=20)
     door.until([lease.token], 2)
     lease.release()
-    second = waiter.result(5)
+    second = waiter.result(20)
 
     assert not later.done()
     assert door.line() == ([second.token], 1)
     second.release()
-    assert later.result(5).token > second.token > lease.token
+    assert later.result(20).token > second.token > lease.token
 
 
 def test_when_no_acquire_is_answered_nothing_is_left_behind(locks, proxy, door):
     """The server has made the node each time; the caller is told, and the node goes."""
-    locks.lock("warm").acquire(timeout=5).release()
+    locks.lock("warm").acquire(timeout=20).release()
     proxy.cut_reply_to(Request.creates_a_claim, times=99)
 
     with pytest.raises((BackendUnavailable, OutcomeUnknown)):
@@ -87,7 +87,7 @@ def test_cut_off_right_after_its_claim_was_made_a_client_withdraws_it_when_it_is
     flavour, locks, proxy, door
 ):
     """No ghost: the node would hold the name for as long as the client lives."""
-    locks.lock("warm").acquire(timeout=5).release()
+    locks.lock("warm").acquire(timeout=20).release()
     flavour.give_up_after(0.5)
     lost = proxy.cut_reply_to(Request.creates_a_claim)
     proxy.refuse_after(Request.creates_a_claim)
@@ -99,7 +99,7 @@ def test_cut_off_right_after_its_claim_was_made_a_client_withdraws_it_when_it_is
     proxy.accept()
 
     door.until([], 0)
-    assert locks.lock(door.name).acquire(timeout=5).token > ghost
+    assert locks.lock(door.name).acquire(timeout=20).token > ghost
 
 
 def test_an_answer_lost_on_release_leaves_the_name_free(locks, proxy, deletion, door):
@@ -130,7 +130,7 @@ def test_a_lost_request_to_release_goes_on_in_the_background(flavour, locks, pro
     assert held.is_set()
     proxy.lose_what_is_held()
 
-    following = door.elsewhere().acquire(timeout=5)
+    following = door.elsewhere().acquire(timeout=20)
     assert following.token > lease.token
 
 
@@ -187,7 +187,7 @@ def test_a_release_repeated_by_the_caller_is_clean(flavour, locks, proxy, deleti
 def test_a_claim_that_comes_after_its_withdrawal_does_not_stay(flavour, proxy, door):
     """Law 6: the request was held on its way until the caller had given up."""
     locks = flavour.locks(proxy.url, ttl=TTL)
-    locks.lock("warm").acquire(timeout=5).release()
+    locks.lock("warm").acquire(timeout=20).release()
     flavour.give_up_after(0.3)
     held = proxy.hold_requests(Request.creates_a_claim)
     with pytest.raises((BackendUnavailable, OutcomeUnknown)):
@@ -196,7 +196,7 @@ def test_a_claim_that_comes_after_its_withdrawal_does_not_stay(flavour, proxy, d
 
     proxy.let_through()
     flavour.give_up_after(2.0)
-    after = locks.lock(door.name).acquire(timeout=5)
+    after = locks.lock(door.name).acquire(timeout=20)
 
     assert door.line() == ([after.token], 0)
 
@@ -216,7 +216,7 @@ def test_a_connection_that_is_reset_costs_neither_lease_nor_place(
     proxy.reset()
     eventually(lambda: len(proxy._connections - old) == 2, what="both are back")
     lease.release()
-    second = waiter.result(5)
+    second = waiter.result(20)
 
     assert session_of(server, door.name) != session
     assert second.token > lease.token
@@ -235,7 +235,7 @@ def test_a_wake_up_that_nobody_heard_is_made_up_for(flavour, proxy, door):
     lease.release()
     proxy.accept()
 
-    assert waiter.result(5).token > lease.token
+    assert waiter.result(20).token > lease.token
 
 
 def test_a_connection_that_is_lost_puts_the_lease_at_risk_at_once(locks, proxy, door, diary):

@@ -60,7 +60,7 @@ def test_a_worn_name_is_made_anew_under_those_who_want_it(flavour, server_at, se
     assert not any(any(others) for _, others in course)
     tokens = [token for token, _ in course]
     assert tokens == sorted(set(tokens))
-    lease = flavour.locks(server.url).lock(NAME).acquire(timeout=5)
+    lease = flavour.locks(server.url).lock(NAME).acquire(timeout=20)
     assert max(_sequences(server)) < 1000
     assert lease.token > tokens[-1]
 

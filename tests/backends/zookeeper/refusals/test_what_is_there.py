@@ -74,7 +74,7 @@ def test_members_without_a_quorum(refusal):
 def test_a_node_of_another_program_hides_no_other_name(flavour, namespace, caplog, path):
     """Whoever wants that very name is told; a survey tells of all others."""
     locks = flavour.locks(shared_server().url, namespace=namespace)
-    kept = [locks.lock(name).acquire(timeout=5) for name in ("queue", "window")]
+    kept = [locks.lock(name).acquire(timeout=20) for name in ("queue", "window")]
     with shared_server().client() as client:
         client.create(f"/{namespace}/{path}", b"theirs")
 
@@ -102,7 +102,7 @@ def test_a_chroot_that_exists(flavour):
     with shared_server().client() as client:
         client.ensure_path("/shop/locks")
 
-        lease = flavour.locks(f"{shared_server().url}/shop/locks").lock("door").acquire(timeout=5)
+        lease = flavour.locks(f"{shared_server().url}/shop/locks").lock("door").acquire(timeout=20)
 
         assert client.get_children("/shop/locks") == ["holdfast"]
     lease.release()
@@ -140,7 +140,7 @@ def test_another_ttl_on_a_lock(flavour):
 def test_the_same_ttl_on_a_lock(flavour, namespace):
     locks = flavour.locks(shared_server().url, ttl=10, namespace=namespace)
 
-    lease = locks.lock("door", ttl=10).acquire(timeout=5)
+    lease = locks.lock("door", ttl=10).acquire(timeout=20)
 
     assert lease.ttl == 10
 

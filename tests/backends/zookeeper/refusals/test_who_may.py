@@ -46,7 +46,7 @@ def test_a_wrong_password(refusal, namespace, guarded):
 def test_a_user_who_may(flavour, namespace, guarded, as_clerk):
     locks = flavour.locks(as_clerk, namespace=namespace)
 
-    lease = locks.lock("door").acquire(timeout=5)
+    lease = locks.lock("door").acquire(timeout=20)
 
     lease.check()
     assert PASSWORD not in repr(locks)
@@ -56,7 +56,7 @@ def test_a_user_who_may(flavour, namespace, guarded, as_clerk):
 def test_what_a_user_makes_is_closed_to_others(flavour, refusal, namespace, as_clerk):
     """With credentials, our nodes belong to whoever has them."""
     lock = flavour.locks(as_clerk, namespace=namespace).lock("door")
-    lease = lock.acquire(timeout=5)
+    lease = lock.acquire(timeout=20)
 
     error = refusal(shared_server().url, namespace=namespace, within=2.0)
 
@@ -91,7 +91,7 @@ def test_a_top_node_that_we_may_not_read_costs_no_lease(flavour, namespace):
         on_event=lambda event: renewed.append(type(event).__name__),
     )
 
-    lease = locks.lock("door").acquire(timeout=5)
+    lease = locks.lock("door").acquire(timeout=20)
     eventually(lambda: renewed.count("Renewed") >= 5, what="it is renewed for longer than its ttl")
 
     lease.check()
