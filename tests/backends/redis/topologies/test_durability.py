@@ -41,7 +41,7 @@ def test_a_lock_that_a_replica_confirms_is_renewed_and_waited_for(cluster, drive
         assert lease.is_trusted
 
         one.release(lease)
-        successor = waiting.result(3.0)
+        successor = waiting.result(20)
 
         assert successor.token > lease.token
         other.release(successor)

@@ -29,7 +29,7 @@ def test_a_lock_that_is_on_the_disk_is_renewed_and_waited_for(server, drivers):
         assert lease.is_trusted
 
         one.release(lease)
-        successor = waiting.result(3.0)
+        successor = waiting.result(20)
 
         assert successor.token > lease.token
         other.release(successor)
