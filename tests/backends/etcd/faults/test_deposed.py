@@ -45,9 +45,9 @@ not ask for at first, after the 6 s that it waits for those to be agreed on."""
 FREE = 60.0
 """Within this the next one holds: an election, two ttls, and whatever a busy machine adds."""
 
-REPEATS = 4
-"""So often a trial is repeated until it has found all who lack something. A machine that is busy
-makes them stop in time by chance."""
+REPEATS = 12
+"""So often a trial is repeated until it has found all who lack something, which one or two do on a
+quiet machine. One that is busy makes them stop in time by chance."""
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_a_leader_that_is_cut_off_keeps_no_holder_in_the_dark(
     assert _cut(flavours, cuttable, kinds, silently=silently) <= {str(believing)}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("trial", range(TRIALS))
 def test_a_leader_that_was_frozen_and_is_cut_off_keeps_no_holder_in_the_dark(
     flavours, cuttable, crowd, trial
