@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
-from pathlib import Path
 
-TESTS = Path(__file__).parent.parent / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "shared")]
-
-from servers.mariadb import MariadbServer  # noqa: E402
-from servers.postgresql import PostgresqlServer  # noqa: E402
+from holdfast.challenge.servers.mariadb import MariadbServer
+from holdfast.challenge.servers.postgresql import PostgresqlServer
 
 __all__ = ["Mariadb", "Postgresql"]
 

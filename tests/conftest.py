@@ -7,12 +7,13 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
-from eventually import eventually
 from hypothesis import HealthCheck, settings
 from other_loops import on_the_chosen_loop
 from servers.sharing import leave_room
 from side_by_side import LongestFirst, a_seat, number_of_workers
 from started_anywhere import as_from_a_terminal, in_a_session_of_its_own
+
+from holdfast.challenge.eventually import eventually
 
 as_from_a_terminal()
 in_a_session_of_its_own()

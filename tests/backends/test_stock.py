@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from servers import mariadb, postgresql
-from servers.redis import RedisServer
 from stock import LONG, PROCESSES, TIMES, Stock
+
+from holdfast.challenge.servers.redis import RedisServer
 
 
 @pytest.fixture

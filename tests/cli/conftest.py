@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eventually import PATIENCE
 
 import holdfast
+from holdfast.challenge.eventually import PATIENCE
 
 
 class Cli:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner, Result
-from servers.postgresql import PostgresqlServer, shared_server
+from servers.postgresql import shared_server
 
 from holdfast.backends.postgresql.schema import Tables
+from holdfast.challenge.servers.postgresql import PostgresqlServer
 from holdfast.cli.app import app
 
 

@@ -7,7 +7,8 @@ import os
 import signal
 
 import pytest
-from eventually import PATIENCE
+
+from holdfast.challenge.eventually import PATIENCE
 
 FORWARDED = ["HUP", "INT", "QUIT", "TERM", "USR1", "USR2"]
 

@@ -12,9 +12,9 @@ import textwrap
 import time
 
 import pytest
-from eventually import PATIENCE
-from freezing import freeze
 
+from holdfast.challenge.eventually import PATIENCE
+from holdfast.challenge.processes import freeze
 from holdfast.cli import guard as guards
 from holdfast.cli.guard import Guard
 from holdfast.runtime.clock import Clock

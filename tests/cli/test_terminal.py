@@ -9,10 +9,10 @@ import sys
 import time
 
 import pytest
-from eventually import PATIENCE
 from servers.postgresql import shared_server
 
 import holdfast
+from holdfast.challenge.eventually import PATIENCE
 
 # Makes the terminal on stdin the controlling one, as a terminal emulator does for its shell.
 AS_SESSION = (

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import redis
 from puppets import environment
-from servers.redis import RedisServer
 
 import holdfast
+from holdfast.challenge.servers.redis import RedisServer
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two_stocks.py"
 _spec = importlib.util.spec_from_file_location("two_stocks", EXAMPLE)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from callers import DATABASE
-from eventually import eventually
 from fencing.resources import KINDS, Requests
 from fencing.served import LOCK
 from puppets import Stage, environment
@@ -19,6 +18,7 @@ from servers import mariadb, postgresql
 from servers.redis import shared_server
 
 from holdfast import Locks, StaleToken
+from holdfast.challenge.eventually import eventually
 
 HERE = Path(__file__).parent
 LATE_WRITER = HERE / "late_writer.py"

@@ -14,9 +14,10 @@ import valkey
 from both_flavours import FLAVOURS, Loop
 from servers.redis import shared_server
 from servers.redis_cluster import shared_cluster
-from servers.redis_sentinels import SERVICE, shared_sentinels
+from servers.redis_sentinels import shared_sentinels
 
 from holdfast import ConfigurationError, LeaseLost, StaleToken, TokenUnavailable
+from holdfast.challenge.servers.redis_sentinels import SERVICE
 from holdfast.fencing import AsyncRedisGuard, RedisGuard
 
 PLACES = ("alone", "sentinel", "cluster")

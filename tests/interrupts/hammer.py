@@ -16,11 +16,11 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.append(str(Path(__file__).parents[1] / "shared"))
 
-from eventually import eventually
 from interrupting import interrupt, places
 from scenes import SCENES, TTL, Scene, Stage, scenes_of
 
 from holdfast import Lease, Locks
+from holdfast.challenge.eventually import eventually
 
 WARM_UP = 3
 """Rounds before the places are counted: the first ones connect, load scripts and start threads."""

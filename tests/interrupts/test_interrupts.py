@@ -19,9 +19,10 @@ import servers.postgresql as postgresql_servers
 import servers.redis as redis_servers
 import servers.redlock as redlock_servers
 import servers.zookeeper as zookeeper_servers
-from eventually import eventually
 from hammer import hammer, hammer_close
 from scenes import SCENES, scenes_of
+
+from holdfast.challenge.eventually import eventually
 
 # A socket that is dropped on the way is closed by Python, which says so.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

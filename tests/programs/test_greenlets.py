@@ -7,7 +7,9 @@ import sys
 import textwrap
 
 import pytest
-from servers.redis import RedisServer, shared_server
+from servers.redis import shared_server
+
+from holdfast.challenge.servers.redis import RedisServer
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ import socket
 import sys
 from pathlib import Path
 
-from servers.starting import Server
+from holdfast.challenge.servers.starting import Server
 
 SCRIPT = """
 import socketserver, sys

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import psycopg
-from servers.postgresql import PostgresqlServer
-from servers.starting import Server
+
+from holdfast.challenge.servers.postgresql import PostgresqlServer
+from holdfast.challenge.servers.starting import Server
 
 SETTINGS = """\
 [databases]

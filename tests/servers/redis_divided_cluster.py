@@ -12,11 +12,10 @@ from contextlib import suppress
 from functools import cache
 from typing import Self
 
-from servers.proxy import Message, Proxy
-from servers.redis import ClusterNode, RedisServer, until
-from servers.redis_cluster import ClusterServers
-
 from holdfast.backends.redis.routing import SLOTS
+from holdfast.challenge.servers.proxy import Message, Proxy
+from holdfast.challenge.servers.redis import ClusterNode, RedisServer, until
+from holdfast.challenge.servers.redis_cluster import ClusterServers
 
 SENDER = slice(40, 80)
 """Where in each message on the bus stands who sends it."""

@@ -12,7 +12,7 @@ from functools import cache, wraps
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from servers.starting import Started
+from holdfast.challenge.servers.starting import Started
 
 S = TypeVar("S", bound=Started)
 

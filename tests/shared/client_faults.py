@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from eventually import eventually
 
 from holdfast import LeaseLost, StaleToken
+from holdfast.challenge.eventually import eventually
 from holdfast.core.door import WINDOW
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from eventually import eventually
 from guarded import Guarded
 
 from holdfast import StaleToken
+from holdfast.challenge.eventually import eventually
 
 HOUR = 3600.0
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from eventually import eventually
-
+from holdfast.challenge.eventually import eventually
 from holdfast.model import Event
 from holdfast.runtime.clock import Clock
 

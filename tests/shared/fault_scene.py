@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from both_flavours import Flavour, number_waiting
 from diary import Diary
-from eventually import eventually
+
+from holdfast.challenge.eventually import eventually
 
 
 class Reachable(Protocol):

@@ -9,14 +9,13 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from eventually import eventually
-
 from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
 from holdfast.backends.postgresql.addresses import address_of_url
 from holdfast.backends.postgresql.statements import Statements
 from holdfast.backends.sql._async import together as async_together
 from holdfast.backends.sql._async.together import AsyncTogether
 from holdfast.backends.sql._sync.together import Together
+from holdfast.challenge.eventually import eventually
 from holdfast.model import Claim
 from holdfast.runtime.clock import Clock
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from eventually import eventually
-from servers.proxy import Message
 
 from holdfast import BackendUnavailable, OutcomeUnknown
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.proxy import Message
 
 TTL = 60.0
 """Longer than any test: what is gone was not ended by its time."""

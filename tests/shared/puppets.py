@@ -14,7 +14,8 @@ from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any
 
-from eventually import PATIENCE, eventually
+from holdfast.challenge.eventually import PATIENCE, eventually
+from holdfast.challenge.processes import is_dead, state_of
 
 CLIENT = Path(__file__).with_name("client_puppet.py")
 """The script of a process with a client of its own, of either flavour and any store."""
@@ -63,7 +64,7 @@ class Puppet:
         eventually(self.is_frozen)
 
     def is_frozen(self) -> bool:
-        return _state_of(self.pid) == "T"
+        return state_of(self.pid) == "T"
 
     def thaw(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
@@ -130,23 +131,3 @@ def serve(actor: object, address: str) -> None:
 def seconds_of(options: list[str]) -> dict[str, float]:
     """Return the options of a script's command line."""
     return {name: float(value) for name, value in (one.split("=") for one in options)}
-
-
-def is_dead(pid: int) -> bool:
-    """Whether nothing of the process runs, be it reaped or not."""
-    try:
-        # A process whose first thread is dead already shows as a zombie, while the others
-        # still hold its files open.
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-    except FileNotFoundError:
-        return True
-    return _state_of(pid) in ("gone", "Z") and len(tasks) <= 1
-
-
-def _state_of(pid: int) -> str:
-    """Return the letter that ps shows, or "gone"."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return "gone"
-    return stat.rpartition(")")[2].split()[0]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from eventually import eventually
 
 from holdfast import LeaseLost, OutcomeUnknown
+from holdfast.challenge.eventually import eventually
 
 SLACK = 1.5
 

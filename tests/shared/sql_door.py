@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import pytest
 from both_flavours import Flavour
 from fault_scene import WatchedName
-from servers.proxy import Proxy
+
+from holdfast.challenge.servers.proxy import Proxy
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import threading
 from typing import Any
 
 import pytest
-from eventually import eventually
 from virtual import virtual
 
 from holdfast import LeaseLost, Locks, LocksClosed, OutcomeUnknown
 from holdfast.backends.memory._sync.backend import MemoryBackend
 from holdfast.backends.memory.store import MemoryStore
+from holdfast.challenge.eventually import eventually
 from holdfast.runtime import aio
 from holdfast.testing import (
     FaultyBackend,

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from both_flavours import FLAVOURS, Flavour, number_waiting
-from eventually import eventually
 from virtual import virtual
 
 from holdfast import AcquireTimeout, NotAcquired, OutcomeUnknown, Renewed
+from holdfast.challenge.eventually import eventually
 from holdfast.testing import run_in_virtual_time
 
 

@@ -8,7 +8,6 @@ import threading
 from typing import Any
 
 import pytest
-from eventually import eventually as wait_until
 from virtual import virtual_clock
 
 from holdfast import (
@@ -26,6 +25,7 @@ from holdfast._sync.hold import Hold
 from holdfast.backends.memory._async.backend import AsyncMemoryBackend
 from holdfast.backends.memory._sync.backend import MemoryBackend
 from holdfast.backends.memory.store import MemoryStore
+from holdfast.challenge.eventually import eventually as wait_until
 from holdfast.runtime import threads
 from holdfast.testing import (
     AsyncFaultyBackend,

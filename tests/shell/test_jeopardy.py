@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from eventually import eventually
 from virtual import virtual
 
 from holdfast import AtRisk, Event, Locks, SafeAgain
+from holdfast.challenge.eventually import eventually
 from holdfast.testing import FaultyBackend, run_in_virtual_time
 
 TTL = 30.0

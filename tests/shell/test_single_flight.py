@@ -7,12 +7,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from eventually import eventually
 from interrupting import interrupt, places
 
 from holdfast import BackendUnavailable
 from holdfast._async.single_flight import AsyncSingleFlight
 from holdfast._sync.single_flight import SingleFlight
+from holdfast.challenge.eventually import eventually
 from holdfast.runtime.clock import Clock
 from holdfast.testing import VirtualClock, run_in_virtual_time
 

@@ -10,7 +10,8 @@ from contextlib import closing
 
 import pytest
 from servers.echo import EchoServer, asked
-from servers.proxy import Message, Proxy
+
+from holdfast.challenge.servers.proxy import Message, Proxy
 
 
 async def lines(stream: asyncio.StreamReader) -> AsyncGenerator[Message, None]:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import side_by_side
-from eventually import PATIENCE
 from side_by_side import ALONE, BY_CLASS, EARLY, SEATED, LongestFirst
+
+from holdfast.challenge.eventually import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent
 

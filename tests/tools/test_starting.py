@@ -9,10 +9,11 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from eventually import eventually
-from freezing import family
-from puppets import environment, is_dead
+from puppets import environment
 from servers.echo import EchoServer, asked
+
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.processes import family, is_dead
 
 
 @pytest.fixture

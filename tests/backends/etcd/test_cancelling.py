@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from eventually import eventually
-from servers.etcd import EtcdServer
 
 from holdfast import BackendUnavailable
 from holdfast.backends.etcd import addresses, requests
 from holdfast.backends.etcd._async.members import AsyncMembers
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.etcd import EtcdServer
 from holdfast.runtime.clock import Clock
 
 PATIENCE = 20.0

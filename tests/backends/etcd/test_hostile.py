@@ -8,7 +8,6 @@ import time
 import pytest
 from backends.etcd.impostors import BEGINNING, GREETING, at_each_call, end, message, refusal
 from backends.etcd.wires import SessionWatches
-from eventually import eventually
 
 from holdfast import BackendMisbehaved, BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.backends.etcd import refusals, requests
@@ -19,6 +18,7 @@ from holdfast.backends.etcd.http2.calls import Asked, Refusal, prefixed
 from holdfast.backends.etcd.http2.conversation import Conversation
 from holdfast.backends.etcd.http2.frames import NotHttp2, frame
 from holdfast.backends.etcd.protobuf import Unreadable, message_field, number_field
+from holdfast.challenge.eventually import eventually
 
 END = frames.END_HEADERS | frames.END_STREAM
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from eventually import eventually
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from holdfast.backends.etcd.protobuf import (
     signed,
 )
 from holdfast.backends.etcd.requests import Is, Of
+from holdfast.challenge.eventually import eventually
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FIELD = st.integers(1, 2**29 - 1)

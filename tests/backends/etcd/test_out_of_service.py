@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 from backends.etcd.impostors import GREETING, at_each_call, refusal
-from eventually import eventually
-from servers.etcd import EtcdServer
 
 from holdfast.backends.etcd import requests
 from holdfast.backends.etcd.http2.calls import Refusal
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.etcd import EtcdServer
 
 WORDS = ("etcdserver: no leader", "etcdserver: rpc not supported for learner")
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from backends.etcd.wires import OpenWire
 from refusals import PASSWORD
-from servers.certificates import certificates
-from servers.etcd import EtcdServer, shared_server, shared_tls_server
+from servers.etcd import shared_server, shared_tls_server
 
 from holdfast import (
     BackendMisbehaved,
@@ -20,6 +19,8 @@ from holdfast import (
 from holdfast.backends.etcd import addresses, refusals, requests
 from holdfast.backends.etcd.connection import tls
 from holdfast.backends.etcd.http2.calls import Refusal
+from holdfast.challenge.servers.certificates import certificates
+from holdfast.challenge.servers.etcd import EtcdServer
 
 WHERE = "etcd://127.0.0.1:2379"
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from eventually import eventually
-from servers.certificates import certificates
-from servers.etcd import EtcdServer, shared_guarded_server, shared_tls_server
+from servers.etcd import shared_guarded_server, shared_tls_server
 
 from holdfast import BackendUnavailable, ConfigurationError
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.certificates import certificates
+from holdfast.challenge.servers.etcd import EtcdServer
 
 
 @pytest.fixture

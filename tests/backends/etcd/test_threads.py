@@ -6,10 +6,10 @@ from itertools import count
 from typing import Any
 
 import pytest
-from eventually import eventually
-from servers.proxy import Proxy
 
 from holdfast import BackendUnavailable
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.proxy import Proxy
 from holdfast.runtime import threads
 
 LONG = 300

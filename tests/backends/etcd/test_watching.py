@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from backends.etcd.impostors import GREETING, at_each_call
 from backends.etcd.wires import OpenWire, SessionWatches, Watcher
-from eventually import eventually
-from servers.etcd import EtcdServer, shared_cluster
-from servers.proxy import Proxy
+from servers.etcd import shared_cluster
 
 from holdfast import BackendUnavailable
 from holdfast.backends.etcd import requests
@@ -17,6 +15,9 @@ from holdfast.backends.etcd._sync import watcher as sync_watcher
 from holdfast.backends.etcd.http2 import frames
 from holdfast.backends.etcd.http2.frames import frame
 from holdfast.backends.etcd.watching import pulse
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.etcd import EtcdServer
+from holdfast.challenge.servers.proxy import Proxy
 
 STREAMS = "etcd_debugging_mvcc_watch_stream_total"
 """How many streams of watches a server has open."""

@@ -6,14 +6,15 @@ import signal
 import threading
 
 import pytest
-from eventually import eventually
-from servers.certificates import certificates
-from servers.etcd import EtcdServer, shared_cluster, shared_tls_server
-from servers.proxy import Proxy
-from servers.starting import free_ports
+from servers.etcd import shared_cluster, shared_tls_server
 
 from holdfast import BackendUnavailable, ConfigurationError, OutcomeUnknown
 from holdfast.backends.etcd import requests
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.certificates import certificates
+from holdfast.challenge.servers.etcd import EtcdServer
+from holdfast.challenge.servers.proxy import Proxy
+from holdfast.challenge.servers.starting import free_ports
 
 SOON = 1.0
 """Less than a request may take, and more than one takes that is answered."""

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from both_flavours import Flavour
 from refusals import Refusals
-from servers.memcached import MemcachedServer
-from servers.proxy import Proxy
 
 from holdfast.backends.memcached._async.backend import AsyncMemcachedBackend
 from holdfast.backends.memcached._sync.backend import MemcachedBackend
+from holdfast.challenge.servers.memcached import MemcachedServer
+from holdfast.challenge.servers.proxy import Proxy
 from holdfast.errors import OutcomeUnknown
 
 PATIENCE = 20.0

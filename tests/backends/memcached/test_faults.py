@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from backends.memcached.claims import TTL, claim_to
 from full_table import full_table
-from servers.memcached import PATIENCE, MemcachedServer
 
 from holdfast import BackendUnavailable, LeaseLost, OutcomeUnknown
+from holdfast.challenge.servers.memcached import PATIENCE, MemcachedServer
 from holdfast.model import Grant
 
 RENEWED_SOON = 12.0

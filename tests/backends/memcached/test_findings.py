@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from eventually import eventually
-from servers.memcached import MemcachedServer
 
 from holdfast.backends.memcached.addresses import address_of_url
 from holdfast.backends.memcached.findings import Facts, findings
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.memcached import MemcachedServer
 
 
 def test_a_server_that_lost_nothing_is_well(finding):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 from backends.memcached.claims import claim_to
-from servers.memcached import PATIENCE
 
 from holdfast import LeaseLost
+from holdfast.challenge.servers.memcached import PATIENCE
 from holdfast.model import Grant, Held
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from eventually import eventually
 
 from holdfast.backends.memcached.keys import LONGEST, key_of
+from holdfast.challenge.eventually import eventually
 
 ODD = (
     "with space",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from servers.memcached import PATIENCE
 
 from holdfast import LeaseLost
+from holdfast.challenge.servers.memcached import PATIENCE
 
 
 @pytest.fixture

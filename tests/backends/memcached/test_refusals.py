@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from refusal import refusal as told_by
 from refusals import PASSWORD
-from servers.certificates import certificates
-from servers.memcached import MemcachedServer
 
 from holdfast import BackendUnavailable, ConfigurationError, Locks
+from holdfast.challenge.servers.certificates import certificates
+from holdfast.challenge.servers.memcached import MemcachedServer
 
 
 @pytest.fixture

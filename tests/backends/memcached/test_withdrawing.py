@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 from backends.memcached.claims import claim_to
-from eventually import eventually
-from servers.memcached import PATIENCE
 
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.memcached import PATIENCE
 from holdfast.errors import OutcomeUnknown
 
 ROUNDS, AT_ONCE = 5, 40

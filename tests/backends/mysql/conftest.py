@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from both_flavours import Flavour
 from refusals import Refusals
-from servers.mariadb import MariadbServer, shared_server
+from servers.mariadb import shared_server
 
 from holdfast.backends.mysql._async.wire import AsyncMysqlWire
 from holdfast.backends.mysql._sync.wire import MysqlWire
 from holdfast.backends.mysql.addresses import address_of_url
 from holdfast.backends.mysql.schema import Tables
 from holdfast.backends.sql.steps import Ask
+from holdfast.challenge.servers.mariadb import MariadbServer
 
 PATIENCE = 20.0
 """What only a hang outlasts."""

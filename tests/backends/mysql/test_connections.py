@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 from asyncmy.errors import OperationalError
-from eventually import eventually
-from servers.mariadb import MariadbServer
-from servers.proxy import Proxy
 
 from holdfast import BackendUnavailable, OutcomeUnknown
 from holdfast.backends.mysql import session
 from holdfast.backends.mysql.link import aio
 from holdfast.backends.sql.pool.threads import JUST_NOW
 from holdfast.backends.sql.steps import Ask, AskMany
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.mariadb import MariadbServer
+from holdfast.challenge.servers.proxy import Proxy
 from holdfast.runtime.clock import Clock
 
 ME = "SELECT CONNECTION_ID()"

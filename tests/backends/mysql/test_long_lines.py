@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from long_lines import LongLines
-from servers.mariadb import MariadbServer
 
 from holdfast.backends.mysql._sync.backend import MysqlBackend
 from holdfast.backends.mysql.schema import CLAIM
+from holdfast.challenge.servers.mariadb import MariadbServer
 from holdfast.runtime.clock import Clock
 
 MORE = f"""

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 from refusals import PASSWORD
-from servers.mariadb import MariadbServer
 
 from holdfast import BackendUnavailable, ConfigurationError, Locks
 from holdfast.backends.mysql.schema import Tables
+from holdfast.challenge.servers.mariadb import MariadbServer
 
 EVERYTHING = "SELECT, INSERT, UPDATE, DELETE, CREATE"
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 import pytest
 from backends.mysql.waits import who_wait
 from both_flavours import number_waiting
-from eventually import eventually
 from odd_names import are_distinct
 
 from holdfast.backends.mysql.dialect import MysqlDialect
 from holdfast.backends.mysql.schema import Tables
 from holdfast.backends.mysql.statements import NOW
+from holdfast.challenge.eventually import eventually
 from holdfast.core.naming import storage_key
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from backends.sql.sweeping_laws import ALL, Names, SweepingLaws, claim
-from eventually import eventually
 
 from holdfast.backends.mysql.statements import Statements
 from holdfast.backends.mysql.sweeping import MysqlBroom
 from holdfast.backends.sql._async import wire as async_wire
 from holdfast.backends.sql._sync import wire as sync_wire
 from holdfast.backends.sql.steps import Ask
+from holdfast.challenge.eventually import eventually
 
 
 @pytest.fixture

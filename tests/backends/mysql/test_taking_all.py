@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from servers.proxy import Proxy
+
+from holdfast.challenge.servers.proxy import Proxy
 
 NAMES = ("c", "a", "b", "d")
 

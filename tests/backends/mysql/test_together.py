@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 from backends.sql.together_laws import TogetherLaws
-from eventually import eventually
 from going_together import FIRST, PATIENCE, Subject, claim, names, until
-from servers.proxy import Proxy
 
 from holdfast import LockError, OutcomeUnknown
 from holdfast.backends.mysql._async.wire import AsyncMysqlWire
@@ -23,6 +21,8 @@ from holdfast.backends.sql._async import together as async_together
 from holdfast.backends.sql._async.together import AsyncTogether
 from holdfast.backends.sql._sync import together as sync_together
 from holdfast.backends.sql.deeds import Deed, What
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.proxy import Proxy
 from holdfast.core.naming import storage_key
 from holdfast.runtime.clock import Clock
 

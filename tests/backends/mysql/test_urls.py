@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from servers.certificates import certificates, copied_for
-from servers.mariadb import MariadbServer
 
 from holdfast import ConfigurationError
 from holdfast.backends.sql.steps import Ask
+from holdfast.challenge.servers.certificates import certificates, copied_for
+from holdfast.challenge.servers.mariadb import MariadbServer
 
 CIPHER = "SHOW SESSION STATUS LIKE 'Ssl_cipher'"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from servers.mariadb import MariadbServer
+from holdfast.challenge.servers.mariadb import MariadbServer
 
 WAITS = """
 SELECT b.trx_mysql_thread_id FROM information_schema.INNODB_LOCK_WAITS AS w

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from both_flavours import FLAVOURS, Flavour
-from servers.postgresql import PostgresqlServer, shared_server
+from servers.postgresql import shared_server
 
 from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
 from holdfast.backends.postgresql._sync.wire import PostgresqlWire
 from holdfast.backends.postgresql.addresses import address_of_url
 from holdfast.backends.postgresql.schema import Tables
 from holdfast.backends.sql.steps import Ask
+from holdfast.challenge.servers.postgresql import PostgresqlServer
 
 PATIENCE = 20.0
 """What only a hang outlasts."""

@@ -7,15 +7,15 @@ import threading
 import time
 
 import pytest
-from eventually import eventually
-from servers.postgresql import PostgresqlServer
-from servers.proxy import Proxy
 
 from holdfast import BackendUnavailable, OutcomeUnknown
 from holdfast.backends.postgresql import session
 from holdfast.backends.postgresql._sync.wire import PostgresqlWire
 from holdfast.backends.postgresql.addresses import address_of_url
 from holdfast.backends.sql.steps import Ask, AskMany
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.postgresql import PostgresqlServer
+from holdfast.challenge.servers.proxy import Proxy
 from holdfast.runtime.clock import Clock
 
 MINE = "application_name = 'holdfast'"

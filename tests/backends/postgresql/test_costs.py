@@ -11,12 +11,12 @@ from itertools import pairwise
 
 import pytest
 from long_lines import LongLine, LongLines
-from servers.postgresql import PostgresqlServer
 
 from holdfast.backends.postgresql._sync.backend import PostgresqlBackend
 from holdfast.backends.postgresql.schema import CLAIM, Tables
 from holdfast.backends.postgresql.statements import Statements
 from holdfast.backends.sql.deeds import Deed, What
+from holdfast.challenge.servers.postgresql import PostgresqlServer
 from holdfast.model import Claim
 from holdfast.runtime.clock import Clock
 

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from eventually import eventually
 
 from holdfast.backends.postgresql.dialect import Dialect
 from holdfast.backends.sql.steps import Ask
+from holdfast.challenge.eventually import eventually
 
 OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
 KEY = b"test\0door"

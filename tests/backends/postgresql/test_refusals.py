@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from eventually import eventually
-from servers.postgresql import PostgresqlServer, Standby
 
 from holdfast import BackendUnavailable, ConfigurationError
 from holdfast.backends.postgresql.addresses import address_of_url
 from holdfast.backends.postgresql.schema import Tables
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.postgresql import PostgresqlServer, Standby
 
 SECRET = "hunter2-and-more"
 ACCESS = """\

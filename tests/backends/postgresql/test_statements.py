@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from eventually import eventually
 
 from holdfast.backends.postgresql.statements import Statements
 from holdfast.backends.sql.deeds import Deed, What
 from holdfast.backends.sql.steps import Ask
+from holdfast.challenge.eventually import eventually
 from holdfast.core.naming import storage_key
 from holdfast.model import Claim
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from eventually import eventually
 
+from holdfast.challenge.eventually import eventually
 from holdfast.runtime import aio as runtime_of_tasks
 from holdfast.runtime import threads as runtime_of_threads
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from backends.sql.sweeping_laws import ALL, Names, SweepingLaws, claim
-from eventually import eventually
 
 from holdfast.backends.postgresql.statements import Statements
 from holdfast.backends.postgresql.sweeping import PostgresqlBroom
 from holdfast.backends.sql.steps import Ask
+from holdfast.challenge.eventually import eventually
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from backends.sql.together_laws import TogetherLaws
-from eventually import eventually
 from going_together import (
     FIRST,
     PATIENCE,
@@ -24,6 +23,7 @@ from holdfast import ConfigurationError
 from holdfast.backends.postgresql.statements import Statements
 from holdfast.backends.sql._async import together as async_together
 from holdfast.backends.sql._sync import together as sync_together
+from holdfast.challenge.eventually import eventually
 from holdfast.core.naming import storage_key
 
 

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from eventually import eventually
 from going_together import (
     FIRST,
     PATIENCE,
@@ -28,6 +27,7 @@ from holdfast.backends.sql._async.together import AsyncTogether
 from holdfast.backends.sql._sync import together as sync_together
 from holdfast.backends.sql._sync.together import Together
 from holdfast.backends.sql.deeds import Deed, What
+from holdfast.challenge.eventually import eventually
 from holdfast.runtime.clock import Clock
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from servers.certificates import certificates, copied_for
-from servers.postgresql import PostgresqlServer
 
 from holdfast import ConfigurationError
+from holdfast.challenge.servers.certificates import certificates, copied_for
+from holdfast.challenge.servers.postgresql import PostgresqlServer
 
 IS_TLS = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 USER = "SELECT current_user::text, current_setting('application_name')"

@@ -8,16 +8,16 @@ import time
 
 import pytest
 from both_flavours import number_waiting
-from eventually import eventually
 from fault_scene import new_name
 from servers.pgbouncer import PgBouncer
-from servers.postgresql import PostgresqlServer
 
 from holdfast import LockError
 from holdfast.backends.postgresql.subscription import aio as subscription_of_tasks
 from holdfast.backends.postgresql.subscription import threads as subscription_of_threads
 from holdfast.backends.sql._async import inbox as async_inbox
 from holdfast.backends.sql._sync import inbox as sync_inbox
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.postgresql import PostgresqlServer
 
 LONG = 11.0
 ENDLESS = 600.0

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 from backends.redis.scripted import Scripted
 from servers.redis import shared_server
-from servers.redis_cluster import ClusterServers, shared_cluster
+from servers.redis_cluster import shared_cluster
+
+from holdfast.challenge.servers.redis_cluster import ClusterServers
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from types import FrameType
 from typing import Self
 
 import pytest
-from eventually import eventually
 
 import holdfast
 from holdfast import AcquireTimeout, Lease, Locks
+from holdfast.challenge.eventually import eventually
 
 HOME = Path(holdfast.__file__).parent
 TOUCHED = {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from backends.redis.scripted import claim
-from eventually import eventually
 
 from holdfast import Event, Locks, Renewed
 from holdfast.backends.redis._sync.backend import TOGETHER, RedisBackend
+from holdfast.challenge.eventually import eventually
 from holdfast.testing import ManualClock
 
 TIMEOUT = 2.0

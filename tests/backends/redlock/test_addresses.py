@@ -6,10 +6,11 @@ import fakeredis
 import pytest
 import redis
 import redis.asyncio
-from servers.redlock import shared_nodes, url_of
+from servers.redlock import shared_nodes
 
 from holdfast import AsyncLocks, ConfigurationError, Locks
 from holdfast.backends.redlock.addresses import addresses_of_url
+from holdfast.challenge.servers.redlock import url_of
 
 URL = "redlock://h1:7001,[::1]:7002,h3"
 

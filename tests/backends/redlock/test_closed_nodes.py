@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from servers.certificates import certificates
-from servers.redis import RedisServer
-from servers.redlock import RedlockNodes, url_of
 
 from holdfast import BackendUnavailable
 from holdfast.backends.redis import permissions
 from holdfast.backends.redlock.findings import NEEDED
+from holdfast.challenge.servers.certificates import certificates
+from holdfast.challenge.servers.redis import RedisServer
+from holdfast.challenge.servers.redlock import RedlockNodes, url_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "backends" / "redlock.md"
 PASSWORD, CLERKS = "a-password", ("first-clerks", "second-clerks")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
-from servers.proxy import Proxy
-from servers.redlock import RedlockNodes, shared_nodes, url_of
+from servers.redlock import shared_nodes
 
 from holdfast.backends.redlock._async import claiming as async_claiming
 from holdfast.backends.redlock._sync import claiming as sync_claiming
 from holdfast.backends.redlock.requests import KEYS, source
+from holdfast.challenge.servers.proxy import Proxy
+from holdfast.challenge.servers.redlock import RedlockNodes, url_of
 
 TURNS = 6
 CLIENTS = 6

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from servers.redis import RedisServer, until
-from servers.redlock import RedlockNodes, shared_nodes, url_of
+from servers.redlock import shared_nodes
+
+from holdfast.challenge.servers.redis import RedisServer, until
+from holdfast.challenge.servers.redlock import RedlockNodes, url_of
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ from typing import Any
 import psycopg_pool
 import sqlalchemy
 from both_flavours import Flavour, number_waiting
-from eventually import eventually
 from interrupting import interrupt, places
 from sqlalchemy.ext.asyncio import create_async_engine
+
+from holdfast.challenge.eventually import eventually
 
 PATIENT = {"request_timeout": 20.0}
 """For clients whose own patience is not on trial."""

@@ -7,9 +7,9 @@ import threading
 from typing import Any
 
 import pytest
-from eventually import eventually
 
 from holdfast.backends.sql.pool import aio, threads
+from holdfast.challenge.eventually import eventually
 from holdfast.errors import BackendUnavailable
 from holdfast.runtime.clock import Clock
 

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from eventually import eventually
 from going_together import PATIENCE, claim
 from interrupting import interrupt, places
 
@@ -23,6 +22,7 @@ from holdfast.backends.postgresql import statements as postgresql_statements
 from holdfast.backends.sql._sync import together as sync_together
 from holdfast.backends.sql._sync.flight import Flight
 from holdfast.backends.sql._sync.together import Together
+from holdfast.challenge.eventually import eventually
 from holdfast.runtime.clock import Clock
 
 

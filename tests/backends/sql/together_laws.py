@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from eventually import eventually
 from going_together import FIRST, PATIENCE, claim, names
 
 from holdfast import BackendUnavailable, OutcomeUnknown
+from holdfast.challenge.eventually import eventually
 
 
 class TogetherLaws:

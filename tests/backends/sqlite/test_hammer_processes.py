@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from eventually import PATIENCE
-from freezing import freeze
 from puppets import environment
 
 import holdfast
+from holdfast.challenge.eventually import PATIENCE
+from holdfast.challenge.processes import freeze
 
 WORKER = Path(__file__).with_name("worker.py")
 CROWD = 8

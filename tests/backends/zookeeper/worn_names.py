@@ -10,7 +10,7 @@ import struct
 import time
 import zlib
 
-from servers.zookeeper import ZooKeeperServer
+from holdfast.challenge.servers.zookeeper import ZooKeeperServer
 
 OPEN = struct.pack(">ii", 1, 31)
 """One entry, which allows everything."""

@@ -6,15 +6,16 @@ from itertools import count
 from typing import Any
 
 import pytest
-from eventually import eventually
-from servers.certificates import certificates
-from servers.etcd import EtcdServer, shared_cluster, shared_server
+from servers.etcd import shared_cluster, shared_server
 
 from holdfast import Finding
 from holdfast.backends.etcd._async.members import AsyncMembers
 from holdfast.backends.etcd._sync.members import Members
 from holdfast.backends.etcd.answers import CORRUPT, Alarm, State, answer
 from holdfast.backends.etcd.findings import Facts, findings
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.certificates import certificates
+from holdfast.challenge.servers.etcd import EtcdServer
 
 
 def facts(**known: Any) -> Facts:

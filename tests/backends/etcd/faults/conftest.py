@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from servers.etcd import Cluster, EtcdServer, shared_cluster
-from servers.etcd_partitions import CuttableCluster
-from servers.proxy import Proxy
+from servers.etcd import shared_cluster
+
+from holdfast.challenge.servers.etcd import Cluster, EtcdServer
+from holdfast.challenge.servers.etcd_partitions import CuttableCluster
+from holdfast.challenge.servers.proxy import Proxy
 
 
 @pytest.fixture(scope="module")

@@ -25,12 +25,12 @@ from backends.etcd.defences import (
 )
 from backends.etcd.open_sessions import session_of
 from both_flavours import Flavour, each_flavour
-from eventually import eventually
-from servers.etcd import EtcdServer
-from servers.etcd_partitions import CuttableCluster
-from servers.proxy import Proxy
 
 from holdfast import LeaseLost
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.etcd import EtcdServer
+from holdfast.challenge.servers.etcd_partitions import CuttableCluster
+from holdfast.challenge.servers.proxy import Proxy
 
 TRIALS = int(os.environ.get("HOLDFAST_TRIALS", "1"))
 

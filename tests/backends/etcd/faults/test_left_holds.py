@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from backends.etcd.open_sessions import PATIENCE, OpenSession, session_of
-from eventually import eventually
 
 from holdfast import OutcomeUnknown
 from holdfast.backends.etcd.records import grace_in
+from holdfast.challenge.eventually import eventually
 
 TTL = 2.0
 LONG = 30.0

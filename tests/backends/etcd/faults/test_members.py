@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from eventually import eventually
 from quorum_faults import QuorumFaults
-from servers.etcd import Cluster, EtcdServer
+
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.etcd import Cluster, EtcdServer
 
 ELECTION = 6.0
 """A new leader is elected and followed within this time, on a busy machine too."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from backends.etcd.open_sessions import session_of
-from eventually import eventually
 from fault_scene import Scene
-from servers.proxy import Proxy
 
 from holdfast import AcquireTimeout, BackendUnavailable, LeaseLost, OutcomeUnknown
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.proxy import Proxy
 
 TTL = 2.0
 LONG = 30.0

@@ -7,9 +7,9 @@ import os
 from typing import Any
 
 import pytest
-from eventually import eventually
 
 from holdfast import AsyncLocks, Locks
+from holdfast.challenge.eventually import eventually
 
 WAITERS = 500
 

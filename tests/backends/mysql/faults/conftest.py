@@ -9,8 +9,9 @@ import pymysql
 import pytest
 import sql_door
 from backends.mysql.waits import who_wait
-from servers.mariadb import MariadbServer
 from sql_door import Stranger
+
+from holdfast.challenge.servers.mariadb import MariadbServer
 
 ALL_OTHERS = """
 SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'root' AND ID <> CONNECTION_ID()

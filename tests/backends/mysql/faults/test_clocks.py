@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from clock_jumps import SqlClockJumps
-from servers.shifted_clock import ShiftedMariadb
+
+from holdfast.challenge.servers.shifted_clock import ShiftedMariadb
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ import asyncmy
 import pytest
 import sqlalchemy
 from backends.sql.lent import PATIENT, cancelled, interrupt_everywhere
-from eventually import eventually
 from servers.mariadb import shared_server
 
 from holdfast import AsyncLocks, BackendUnavailable, ConfigurationError, Locks
+from holdfast.challenge.eventually import eventually
 
 ONE = {"pool_size": 1, "max_overflow": 0, "pool_timeout": 40}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from servers.pgbouncer import PgBouncer
-from servers.postgresql import PostgresqlServer, shared_server
+from servers.postgresql import shared_server
 
 from holdfast.backends.postgresql._async import diagnosis as aio
 from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
@@ -18,6 +18,7 @@ from holdfast.backends.postgresql._sync import diagnosis as threads
 from holdfast.backends.postgresql._sync.wire import PostgresqlWire
 from holdfast.backends.postgresql.findings import OLD_TRANSACTIONS, Facts, Rights, findings
 from holdfast.backends.postgresql.subscription.proving import unproven
+from holdfast.challenge.servers.postgresql import PostgresqlServer
 
 
 def test_a_server_that_is_well(diagnosed, server, user, tables) -> None:

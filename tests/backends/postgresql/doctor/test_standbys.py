@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from eventually import eventually
-from servers.postgresql import PostgresqlServer, Standby
+
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.postgresql import PostgresqlServer, Standby
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 import sql_door
 from psycopg.pq import TransactionStatus
-from servers.postgresql import PostgresqlServer
 from sql_door import Stranger
+
+from holdfast.challenge.servers.postgresql import PostgresqlServer
 
 OURS = "application_name = 'holdfast'"
 """Which sessions of the server are those of clients."""

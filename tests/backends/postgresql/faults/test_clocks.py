@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from clock_jumps import SqlClockJumps
-from servers.shifted_clock import ShiftedPostgresql
+
+from holdfast.challenge.servers.shifted_clock import ShiftedPostgresql
 
 
 @pytest.fixture(scope="module")

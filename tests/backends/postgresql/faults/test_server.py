@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from backends.postgresql.faults.conftest import is_listening
-from eventually import eventually
 from server_faults import SLACK, ServerFaults
 
 from holdfast import LockError
+from holdfast.challenge.eventually import eventually
 
 
 class TestServerFaults(ServerFaults):

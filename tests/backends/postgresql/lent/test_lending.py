@@ -7,11 +7,11 @@ import psycopg_pool
 import pytest
 from backends.sql.lent import PATIENT, LendingLaws
 from both_flavours import number_waiting
-from eventually import eventually
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from holdfast import BackendUnavailable
+from holdfast.challenge.eventually import eventually
 
 SESSION = """
 SELECT name, setting FROM pg_settings UNION ALL

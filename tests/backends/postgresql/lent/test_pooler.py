@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from backends.sql.lent import PATIENT, lent_pool
-from eventually import eventually
 from servers.pgbouncer import PgBouncer
 from servers.postgresql import shared_server
+
+from holdfast.challenge.eventually import eventually
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import psycopg
 import psycopg_pool
 import pytest
 from backends.sql.lent import PATIENT, AsyncLentPool, LentPool, cancelled, interrupt_everywhere
-from eventually import eventually
 from servers.postgresql import shared_server
 
 from holdfast import AsyncLocks, BackendUnavailable, ConfigurationError, Locks
+from holdfast.challenge.eventually import eventually
 
 FULL = {
     "pool": {"min_size": 1, "max_size": 1},

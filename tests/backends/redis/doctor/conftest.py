@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from servers.redis import RedisServer
+
+from holdfast.challenge.servers.redis import RedisServer
 
 
 @pytest.fixture

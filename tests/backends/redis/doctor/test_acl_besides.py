@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from servers.redis import ValkeyServer
-from servers.redis_cluster import slot_of
 
 from holdfast import ConfigurationError
 from holdfast.backends.redis import permissions
+from holdfast.challenge.servers.redis_cluster import slot_of
 
 PAGE = Path(__file__).parents[4] / "docs" / "backends" / "redis.md"
 NAMESPACE = "closed"

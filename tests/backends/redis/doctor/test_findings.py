@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from servers.redis import RedisServer
-from servers.shifted_clock import ShiftedRedis
 
 from holdfast.backends.redis.findings import Facts, findings
+from holdfast.challenge.servers.redis import RedisServer
+from holdfast.challenge.servers.shifted_clock import ShiftedRedis
 
 
 def test_a_server_that_is_well(flavour):

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from servers.redis import shared_server
-from servers.redis_sentinels import SERVICE, Sentinels, shared_sentinels
+from servers.redis_sentinels import shared_sentinels
 
 from holdfast import Finding
+from holdfast.challenge.servers.redis_sentinels import SERVICE, Sentinels
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 from fault_scene import seen_of
-from servers.proxy import Proxy
-from servers.redis import RedisServer
 
 from holdfast.backends.redis.requests import VERBS
 from holdfast.backends.redis.scripts import redis_script
+from holdfast.challenge.servers.proxy import Proxy
+from holdfast.challenge.servers.redis import RedisServer
 
 
 def know_the_scripts(server: RedisServer) -> None:

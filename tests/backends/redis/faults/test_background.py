@@ -8,8 +8,8 @@ import socket
 import pytest
 from both_flavours import Flavour
 from redis.credentials import CredentialProvider
-from servers.redis import RedisServer
 
+from holdfast.challenge.servers.redis import RedisServer
 from holdfast.core.door import WINDOW
 
 SOON = 1.5

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from clock_jumps import HOUR, ClockJumps
-from servers.shifted_clock import ShiftedRedis
+
+from holdfast.challenge.servers.shifted_clock import ShiftedRedis
 
 
 @pytest.fixture

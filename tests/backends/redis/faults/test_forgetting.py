@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from both_flavours import number_waiting
-from servers.redis import RedisServer
 
 from holdfast import LeaseLost, StaleToken
+from holdfast.challenge.servers.redis import RedisServer
 
 SLACK = 0.5
 

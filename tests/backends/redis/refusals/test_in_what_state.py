@@ -6,13 +6,14 @@ import threading
 
 import pytest
 import redis
-from eventually import eventually
-from servers.redis import ClusterNode, RedisServer, shared_server
+from servers.redis import shared_server
 from servers.redis_sentinels import shared_sentinels
 
 from holdfast import BackendUnavailable, ConfigurationError
 from holdfast.backends.redis.refusals import refused
 from holdfast.backends.redis.resp import Refusal
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.redis import ClusterNode, RedisServer
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from refusals import PASSWORD
-from servers.certificates import certificates
-from servers.redis import RedisServer, shared_server
-from servers.starting import free_ports
+from servers.redis import shared_server
 
 from holdfast import BackendUnavailable, ConfigurationError
+from holdfast.challenge.servers.certificates import certificates
+from holdfast.challenge.servers.redis import RedisServer
+from holdfast.challenge.servers.starting import free_ports
 
 
 def test_a_port_where_nothing_listens(refusal):

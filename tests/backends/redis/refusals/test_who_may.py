@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from refusals import PASSWORD
-from servers.redis import RedisServer, shared_server
+from servers.redis import shared_server
 
 from holdfast import ConfigurationError
 from holdfast.backends.redis import permissions
+from holdfast.challenge.servers.redis import RedisServer
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from both_flavours import FLAVOURS, Loop
-from servers.redis import RedisServer
 from servers.redis_divided_cluster import DividedCluster, shared_divided_cluster
-from servers.redis_sentinels import Sentinels, shared_sentinels
+from servers.redis_sentinels import shared_sentinels
 
 from holdfast import AsyncLocks, LockError, Locks
+from holdfast.challenge.servers.redis import RedisServer
+from holdfast.challenge.servers.redis_sentinels import Sentinels
 from holdfast.model import Event, Renewed
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 
 import pytest
-from servers.redis import ClusterNode, until
-from servers.redis_cluster import slot_of
 
 from holdfast import LockError
+from holdfast.challenge.servers.redis import ClusterNode, until
+from holdfast.challenge.servers.redis_cluster import slot_of
 from holdfast.model import Renewal
 
 

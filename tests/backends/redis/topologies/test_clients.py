@@ -14,11 +14,13 @@ import redis.cluster
 import redis.sentinel
 import valkey
 import valkey.asyncio
-from servers.redis import RedisServer, shared_server, shared_tls_server
+from servers.redis import shared_server, shared_tls_server
 from servers.redis_cluster import shared_tls_cluster
-from servers.redis_sentinels import SERVICE, shared_closed_sentinels
+from servers.redis_sentinels import shared_closed_sentinels
 
 from holdfast import AsyncLocks, ConfigurationError, Locks
+from holdfast.challenge.servers.redis import RedisServer
+from holdfast.challenge.servers.redis_sentinels import SERVICE
 
 
 def cycle(client: object) -> str:

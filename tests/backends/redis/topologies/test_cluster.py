@@ -7,12 +7,12 @@ import time
 import pytest
 from backends.redis.topologies.telling import is_told_and_fenced
 from both_flavours import FLAVOURS
-from servers.redis import until
-from servers.redis_cluster import slot_of
 
 from holdfast import BackendUnavailable, ConfigurationError, Locks
 from holdfast.backends.redis._sync.backend import RedisBackend
 from holdfast.backends.redis.routing import TOGETHER
+from holdfast.challenge.servers.redis import until
+from holdfast.challenge.servers.redis_cluster import slot_of
 from holdfast.model import Claim, Renewal
 from holdfast.runtime.clock import Clock
 

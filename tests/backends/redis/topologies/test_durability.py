@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from backends.redis.topologies.telling import is_given_back
-from servers.redis import until
 
 from holdfast import ConfigurationError, Locks
+from holdfast.challenge.servers.redis import until
 
 
 @pytest.fixture(params=["own_sentinels", "cluster"])

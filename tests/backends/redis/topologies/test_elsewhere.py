@@ -13,11 +13,11 @@ import redis.asyncio.cluster
 import redis.asyncio.sentinel
 import redis.cluster
 import redis.sentinel
-from servers.proxy import Proxy
-from servers.redis import until
-from servers.redis_sentinels import SERVICE
 
 from holdfast import AsyncLocks, Locks
+from holdfast.challenge.servers.proxy import Proxy
+from holdfast.challenge.servers.redis import until
+from holdfast.challenge.servers.redis_sentinels import SERVICE
 
 ELSEWHERE = "127.0.0.2"
 

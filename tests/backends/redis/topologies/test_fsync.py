@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from backends.redis.topologies.telling import is_given_back
-from servers.redis import ValkeyServer, until
+from servers.redis import ValkeyServer
 
 from holdfast import ConfigurationError
+from holdfast.challenge.servers.redis import until
 
 
 @pytest.fixture

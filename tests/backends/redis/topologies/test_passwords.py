@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from servers.redis import RedisServer, until
-from servers.redis_sentinels import Sentinels
 
 from holdfast import ConfigurationError
 from holdfast.backends.redis import permissions
+from holdfast.challenge.servers.redis import RedisServer, until
+from holdfast.challenge.servers.redis_sentinels import Sentinels
 
 WRONG = "open-sesame-4711"
 

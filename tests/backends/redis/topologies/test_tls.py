@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from servers.certificates import certificates
-from servers.redis import RedisServer, shared_tls_server, until
+from servers.redis import shared_tls_server
 from servers.redis_cluster import shared_tls_cluster
-from servers.redis_sentinels import Sentinels, shared_closed_sentinels
+from servers.redis_sentinels import shared_closed_sentinels
 
 from holdfast import BackendUnavailable, ConfigurationError
+from holdfast.challenge.servers.certificates import certificates
+from holdfast.challenge.servers.redis import RedisServer, until
+from holdfast.challenge.servers.redis_sentinels import Sentinels
 
 PLACES = {
     "single": shared_tls_server,

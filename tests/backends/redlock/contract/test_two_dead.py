@@ -11,7 +11,8 @@ from backends.redlock.contract.on_redlock import (
     Store,
     namespaces,
 )
-from servers.redlock import RedlockNodes
+
+from holdfast.challenge.servers.redlock import RedlockNodes
 
 
 @cache

@@ -12,8 +12,9 @@ from backends.redlock.contract.on_redlock import (
     Store,
     namespaces,
 )
-from servers.proxy import Proxy
-from servers.redlock import RedlockNodes, url_of
+
+from holdfast.challenge.servers.proxy import Proxy
+from holdfast.challenge.servers.redlock import RedlockNodes, url_of
 
 
 @cache

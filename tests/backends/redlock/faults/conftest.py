@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from servers.proxy import Proxy
-from servers.redlock import RedlockNodes, url_of
+
+from holdfast.challenge.servers.proxy import Proxy
+from holdfast.challenge.servers.redlock import RedlockNodes, url_of
 
 MAX_TTL = 6.0
 """As long a node does not count that was restarted."""

@@ -29,13 +29,13 @@ if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "shared")]
 
 import redis
-from eventually import eventually
-from servers.redlock import RedlockNodes
 
 from holdfast import AsyncLocks, LockError, Locks
 from holdfast.challenge.checker.holds import Hold, definite_holds
 from holdfast.challenge.checker.sweep import Violation, violations
+from holdfast.challenge.eventually import eventually
 from holdfast.challenge.history import Event, operations, read
+from holdfast.challenge.servers.redlock import RedlockNodes
 
 CLIENTS = 8
 NAMES = ("door", "gate")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from eventually import eventually
-from servers.redlock import url_of
 
 from holdfast import AcquireTimeout, LeaseLost, StaleToken
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.redlock import url_of
 
 TTL = 2.0
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from servers.redlock import url_of
 
 from holdfast import LeaseLost
+from holdfast.challenge.servers.redlock import url_of
 
 
 @pytest.fixture

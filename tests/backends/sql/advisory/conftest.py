@@ -10,10 +10,11 @@ from typing import Any
 import pymysql
 import pytest
 from both_flavours import Flavour
-from eventually import eventually
-from servers.mariadb import MariadbServer
-from servers.postgresql import PostgresqlServer
-from servers.proxy import Proxy
+
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.mariadb import MariadbServer
+from holdfast.challenge.servers.postgresql import PostgresqlServer
+from holdfast.challenge.servers.proxy import Proxy
 
 ADVISORY = "?mode=advisory"
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from eventually import eventually
 
 from holdfast import Claim, ConfigurationError, Grant, Held
 from holdfast.backends.postgresql.advisory import PostgresqlStatements
 from holdfast.backends.sql._sync.advisory import AdvisoryBackend
+from holdfast.challenge.eventually import eventually
 from holdfast.runtime.clock import Clock
 
 PATIENCE = 20.0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from eventually import eventually
 from interrupting import Interrupt, interrupt, places
 
 from holdfast import Locks
+from holdfast.challenge.eventually import eventually
 
 TTL = 60.0
 

@@ -6,9 +6,8 @@ import asyncio
 import threading
 from pathlib import Path
 
-from eventually import eventually
-
 from holdfast import AsyncLocks, LeaseLost, Locks
+from holdfast.challenge.eventually import eventually
 
 
 def files() -> int:

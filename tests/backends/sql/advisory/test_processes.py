@@ -7,9 +7,9 @@ import threading
 import time
 
 import pytest
-from eventually import eventually
 
 from holdfast import LeaseLost, Locks
+from holdfast.challenge.eventually import eventually
 
 
 @pytest.fixture

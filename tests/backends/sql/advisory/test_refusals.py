@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from servers.mariadb import MariadbServer
-from servers.postgresql import PostgresqlServer, Standby
 
 from holdfast import BackendUnavailable, ConfigurationError, Locks, TokenUnavailable
+from holdfast.challenge.servers.mariadb import MariadbServer
+from holdfast.challenge.servers.postgresql import PostgresqlServer, Standby
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "mysql", "mariadb"])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from eventually import eventually
 
 from holdfast import LeaseLost, LockError
+from holdfast.challenge.eventually import eventually
 
 TTL = 60.0
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from eventually import eventually
 
 from holdfast import LeaseLost
+from holdfast.challenge.eventually import eventually
 
 TTL = 60.0
 """Longer than any test: what is told was not told by the clock."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from eventually import eventually
 
 from holdfast import BackendUnavailable, LeaseLost
+from holdfast.challenge.eventually import eventually
 
 
 def test_a_silent_cut_frees_the_name_only_after_its_holder_has_stopped(store, rivals, proxy, diary):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
-from servers.zookeeper import TICK, shared_ensemble
+from servers.zookeeper import shared_ensemble
 
 from holdfast import AsyncBackend, Backend
 from holdfast.backends.zookeeper._async.backend import AsyncZooKeeperBackend
 from holdfast.backends.zookeeper._sync.backend import ZooKeeperBackend
+from holdfast.challenge.servers.zookeeper import TICK
 from holdfast.runtime.clock import Clock
 from holdfast.testing import AsyncBackendContract, BackendContract
 

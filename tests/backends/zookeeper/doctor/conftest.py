@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from servers.zookeeper import ZooKeeperServer, shared_server
+from servers.zookeeper import shared_server
+
+from holdfast.challenge.servers.zookeeper import ZooKeeperServer
 
 
 @pytest.fixture

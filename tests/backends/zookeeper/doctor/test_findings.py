@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from eventually import eventually
 from kazoo.security import make_digest_acl
-from servers.starting import free_ports
-from servers.zookeeper import (
-    Ensemble,
-    ZooKeeperServer,
-    shared_ensemble,
-    shared_server,
-)
+from servers.zookeeper import shared_ensemble, shared_server
 
 from holdfast import BackendUnavailable
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.starting import free_ports
+from holdfast.challenge.servers.zookeeper import Ensemble, ZooKeeperServer
 
 
 @pytest.fixture

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from servers.proxy import Proxy
-from servers.zookeeper import Ensemble, ZooKeeperServer, shared_ensemble, shared_server
-from servers.zookeeper_partitions import CuttableEnsemble
+from servers.zookeeper import shared_ensemble, shared_server
 from servers.zookeeper_requests import ZooKeeperProxy
+
+from holdfast.challenge.servers.proxy import Proxy
+from holdfast.challenge.servers.zookeeper import Ensemble, ZooKeeperServer
+from holdfast.challenge.servers.zookeeper_partitions import CuttableEnsemble
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ import errno
 from typing import Any
 
 import pytest
-from eventually import eventually
 from kazoo.exceptions import AuthFailedError
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from holdfast import BackendUnavailable
 from holdfast.backends.zookeeper import driver, requests
+from holdfast.challenge.eventually import eventually
 
 TTL = 2.0
 

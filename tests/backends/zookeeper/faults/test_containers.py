@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from eventually import eventually
-from servers.zookeeper import ZooKeeperServer
+
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.zookeeper import ZooKeeperServer
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from eventually import eventually
-from servers.zookeeper import TICK
 
 from holdfast import BackendUnavailable, LeaseLost
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.zookeeper import TICK
 
 SYNC_LIMIT = 30
 SILENCE = SYNC_LIMIT * TICK

@@ -10,13 +10,13 @@ import os
 from concurrent.futures import Future
 
 import pytest
-from eventually import eventually
-from servers.zookeeper import TICK, ZooKeeperServer
-from servers.zookeeper_partitions import CuttableEnsemble
 from servers.zookeeper_requests import ZooKeeperProxy
 
 from holdfast import BackendUnavailable, LeaseLost, OutcomeUnknown
 from holdfast.backends.zookeeper import requests
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.zookeeper import TICK, ZooKeeperServer
+from holdfast.challenge.servers.zookeeper_partitions import CuttableEnsemble
 
 TRIALS = int(os.environ.get("HOLDFAST_TRIALS", "1"))
 

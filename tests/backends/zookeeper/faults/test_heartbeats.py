@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from eventually import eventually
-from servers.zookeeper import ZooKeeperServer
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.zookeeper import ZooKeeperServer
 
 TTL = 1.5
 

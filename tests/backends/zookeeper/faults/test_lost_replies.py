@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from backends.zookeeper.sessions import session_of
-from eventually import eventually
 from servers.zookeeper_requests import GET_CHILDREN, SYNC, Request
 
 from holdfast import BackendUnavailable, OutcomeUnknown
+from holdfast.challenge.eventually import eventually
 
 TTL = 30.0
 """Longer than any test: what is gone was not ended by its time."""

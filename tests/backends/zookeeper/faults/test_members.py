@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from eventually import eventually
 from fault_scene import Scene
 from quorum_faults import SLACK, QuorumFaults
-from servers.zookeeper import SYNC_LIMIT, TICK, Ensemble, ZooKeeperServer
 
 from holdfast import LeaseLost, StaleToken
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.zookeeper import SYNC_LIMIT, TICK, Ensemble, ZooKeeperServer
 
 ELECTION = 4.0
 """A new leader is elected and followed within this time, on a busy machine too."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from both_flavours import number_waiting
-from servers.zookeeper import ZooKeeperServer
 
 from holdfast import AsyncLocks
+from holdfast.challenge.servers.zookeeper import ZooKeeperServer
 
 CLIENTS = 5
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from backends.zookeeper.worn_names import server_with
-from eventually import eventually
-from servers.zookeeper import ZooKeeperServer
 
 from holdfast.backends.zookeeper import nodes
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.zookeeper import ZooKeeperServer
 
 NAME = "worn"
 CLIENTS = 4

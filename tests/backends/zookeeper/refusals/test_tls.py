@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from eventually import eventually
-from servers.starting import free_ports
-from servers.zookeeper import ZooKeeperServer, shared_server
+from servers.zookeeper import shared_server
 
 from holdfast import BackendUnavailable, ConfigurationError
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.starting import free_ports
+from holdfast.challenge.servers.zookeeper import ZooKeeperServer
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from eventually import eventually
 from refusals import PASSWORD
-from servers.starting import free_ports
 from servers.zookeeper import shared_ensemble, shared_server
 
 from holdfast import BackendError, BackendUnavailable, ConfigurationError
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.starting import free_ports
 
 
 def test_a_port_where_nothing_listens(refusal):

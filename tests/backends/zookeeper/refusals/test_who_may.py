@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from eventually import eventually
 from kazoo.security import make_acl, make_digest_acl
 from refusals import PASSWORD
 from servers.zookeeper import shared_server
 
 from holdfast import ConfigurationError
+from holdfast.challenge.eventually import eventually
 
 
 @pytest.fixture

@@ -10,8 +10,10 @@ import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from servers.starting import Server
+if TYPE_CHECKING:
+    from holdfast.challenge.servers.starting import Server
 
 
 @dataclass(frozen=True)

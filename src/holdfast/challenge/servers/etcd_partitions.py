@@ -6,9 +6,9 @@ import re
 from contextlib import suppress
 from typing import Self
 
-from eventually import eventually
-from servers.etcd import Cluster, EtcdServer
-from servers.proxy import Connection, Message, Proxy
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.etcd import Cluster, EtcdServer
+from holdfast.challenge.servers.proxy import Connection, Message, Proxy
 
 FROM = re.compile(rb"X-Server-From: ([0-9a-f]+)\r\n")
 """What each member says in its first request to another."""
@@ -96,7 +96,7 @@ class CuttableCluster(Cluster):
         """Return once all serve, and are known by their numbers: one that is frozen tells none."""
         super().until_whole()
         for one in self.members:
-            assert one.id
+            _ = one.id
 
     def heal(self) -> Self:
         """Mend all ways too."""

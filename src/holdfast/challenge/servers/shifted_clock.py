@@ -12,10 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from servers.mariadb import MariadbServer
-from servers.postgresql import PostgresqlServer
-from servers.redis import RedisServer
-from servers.starting import Server
+from holdfast.challenge.servers.mariadb import MariadbServer
+from holdfast.challenge.servers.postgresql import PostgresqlServer
+from holdfast.challenge.servers.redis import RedisServer
+from holdfast.challenge.servers.starting import Server
 
 SOURCE = Path(__file__).with_suffix(".c")
 

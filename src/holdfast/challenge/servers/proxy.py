@@ -17,7 +17,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Self
 
-from eventually import eventually
+from holdfast.challenge.eventually import eventually
 
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER of no time: closing sends a reset, not an end."""
@@ -131,7 +131,7 @@ class Proxy:
     def __enter__(self) -> Self:
         self._thread.start()
         self._server = self._on_loop(asyncio.start_server, self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self.port: int = self._server.sockets[0].getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
         self.url = f"{self._scheme}://{self.address}"
         return self

@@ -1,14 +1,18 @@
-"""Stopping processes, and knowing that they have stopped."""
+"""Stopping processes and ending them, and knowing that they have."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from eventually import eventually
+from holdfast.challenge.eventually import eventually
+
+if TYPE_CHECKING:
+    import subprocess
 
 
 def freeze(process: subprocess.Popen[bytes]) -> None:
@@ -24,7 +28,7 @@ def freeze_family(process: subprocess.Popen[bytes]) -> None:
     frozen = {process.pid}
     while born := set(family(process.pid)) - frozen:
         signal_all(born, signal.SIGSTOP)
-        eventually(lambda born=born: all(map(_stands_still, born)), what="its children stand still")
+        eventually(partial(_all_stand_still, born), what="its children stand still")
         frozen |= born
 
 
@@ -50,6 +54,10 @@ def signal_all(pids: list[int] | set[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
+def _all_stand_still(pids: set[int]) -> bool:
+    return all(map(_stands_still, pids))
+
+
 def _stands_still(pid: int) -> bool:
     """Whether no thread of it runs; so too if it has gone."""
     with suppress(OSError):
@@ -58,3 +66,23 @@ def _stands_still(pid: int) -> bool:
             if state not in "TtZX":
                 return False
     return True
+
+
+def is_dead(pid: int) -> bool:
+    """Whether nothing of the process runs, be it reaped or not."""
+    try:
+        # A process whose first thread is dead already shows as a zombie, while the others
+        # still hold its files open.
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+    except FileNotFoundError:
+        return True
+    return state_of(pid) in ("gone", "Z") and len(tasks) <= 1
+
+
+def state_of(pid: int) -> str:
+    """Return the letter that ps shows, or "gone"."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return "gone"
+    return stat.rpartition(")")[2].split()[0]

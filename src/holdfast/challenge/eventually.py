@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PATIENCE = 60.0
 """What has not happened on this machine by then will not."""
+
+
+class NeverHappened(AssertionError):
+    """What must happen has not, in all that time: a test that waited for it has failed."""
 
 
 def eventually(
@@ -29,5 +36,6 @@ def eventually(
                 return
         except despite as error:
             said = f" ({error})"
-        assert time.monotonic() < deadline, f"not in {within} s: {what}{said}"
+        if time.monotonic() >= deadline:
+            raise NeverHappened(f"not in {within} s: {what}{said}")
         time.sleep(0.005)

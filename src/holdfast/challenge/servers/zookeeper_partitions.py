@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Self
 
-from eventually import eventually
-from servers.proxy import Proxy
-from servers.zookeeper import Ensemble, ZooKeeperServer
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.proxy import Proxy
+from holdfast.challenge.servers.zookeeper import Ensemble, ZooKeeperServer
 
 # A leader listens only once it leads. A follower that was accepted and then reset would begin
 # another election, where one that is refused simply tries again.
@@ -69,7 +69,7 @@ class CuttableEnsemble(Ensemble):
             if way.is_refusing:
                 way.mend()
         for member in cut:
-            eventually(lambda member=member: self._is_back(member), what="it is back")
+            eventually(partial(self._is_back, member), what="it is back")
         return super().heal()
 
     def _is_back(self, member: int) -> bool:

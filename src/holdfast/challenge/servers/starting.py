@@ -1,4 +1,4 @@
-"""Real servers for tests, of any store: on free ports of this machine, gone with the run.
+"""Real servers of any store: on free ports of this machine, gone with the run.
 
 A store's server is its command line, and how one knows that it serves:
 
@@ -11,8 +11,8 @@ A store's server is its command line, and how one knows that it serves:
         def serves(self) -> bool:
             …
 
-Where the data are dear to make, `build` makes them once. A server that cannot be started fails
-the test that asked for it; nothing is skipped.
+Where the data are dear to make, `build` makes them once. A server that cannot be started says
+why; in a test that fails it, and nothing is skipped.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ from functools import cache
 from pathlib import Path
 from typing import Generic, Self, TypeVar
 
-from eventually import eventually
-from freezing import family, freeze_family, signal_all, thaw_family
-from puppets import is_dead
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.processes import family, freeze_family, is_dead, signal_all, thaw_family
+
+SHOWN = 4000
+"""So many characters of a long log are shown from its beginning, and as many from its end."""
 
 
 class Started:
@@ -63,7 +65,7 @@ class Server(Started):
     """One of this machine that does not serve by then will not."""
 
     account = ""
-    """Whom it runs as where the tests are root's, for those that refuse to be root."""
+    """Whom it runs as where we are root, for those that refuse to be root."""
 
     ends_by = signal.SIGKILL
     """What it is stopped by; others than this are for those that would leave something behind."""
@@ -123,7 +125,8 @@ class Server(Started):
         """Begin to start it, and do not wait."""
         if not self.data.exists():
             # With its owner: who runs as an account of its own has built it as that.
-            copy = ["cp", "--archive", "--reflink=auto", str(_built(type(self))), str(self.data)]
+            built = _built(type(self))  # type: ignore[arg-type]  # a class can be hashed
+            copy = ["cp", "--archive", "--reflink=auto", str(built), str(self.data)]
             subprocess.run(copy, check=True)
         with (self.directory / "log").open("ab") as log:
             # Dies with the thread that started it, also when the run is killed.
@@ -151,12 +154,13 @@ class Server(Started):
     def log(self) -> str:
         """Return the beginning and the end of what it wrote: the reason stands in one of them."""
         text = (self.directory / "log").read_text(errors="replace")
-        return text if len(text) < 8000 else f"{text[:4000]}\n…\n{text[-4000:]}"
+        return text if len(text) <= 2 * SHOWN else f"{text[:SHOWN]}\n…\n{text[-SHOWN:]}"
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
         """The running server."""
-        assert self._process is not None, "the server was not started"
+        if self._process is None:
+            raise RuntimeError(f"this {self.kind} was not started")
         return self._process
 
     @property
