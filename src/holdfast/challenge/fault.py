@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.challenge.servers.proxy import Proxy
+
 Role = Literal["holder", "asker", "waiter", "anybody"]
 """At whom of the clients it is aimed: an asker has a request under way, a waiter stands in line."""
 
@@ -71,8 +73,11 @@ class Deployment(Protocol):
     def url_for(self, client: int) -> str:
         """Return the URL by which this client comes, by proxies of its own where it can be."""
 
+    def ways(self, client: int) -> Sequence[Proxy]:
+        """Return the proxies by which this client comes, and nobody else; empty if it has none."""
+
     def faults(self) -> Sequence[Fault]:
-        """Return what can be done to the servers and to the ways of clients, feasible or not."""
+        """Return what can be done to the servers, feasible or not."""
 
     def forgives(self, kind: str) -> str:
         """Return why two may hold at once under this fault, as documented; empty if they may not.

@@ -45,6 +45,7 @@ class EtcdServer(Server):
     """
 
     kind = "etcd"
+    packages: ClassVar = {"etcd": "etcd-server"}
 
     def __init__(
         self, *options: str, tls: Certificates | None = None, asks: bool = True, name: str = "n0"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pymysql
 
@@ -29,6 +29,7 @@ class MariadbServer(Server):
     """One server; what was committed outlives its process."""
 
     kind = "mariadb"
+    packages: ClassVar = {"mariadbd": "mariadb-server-core"}
     account = "daemon"
 
     def __init__(self, *options: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from holdfast.challenge.servers.starting import Server
 
@@ -20,6 +20,7 @@ class MemcachedServer(Server):
     """One `memcached`; it forgets everything when it ends. With a login it asks for that."""
 
     kind = "memcached"
+    packages: ClassVar = {"memcached": "memcached"}
     account = "daemon"
 
     def __init__(self, *options: str, login: str = "", tls: Certificates | None = None) -> None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psycopg
 
-from holdfast.challenge.servers.starting import Server, run_as
+from holdfast.challenge.servers.starting import CannotStart, Server, missing, run_as
 
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -33,7 +33,7 @@ def program(name: str) -> str:
         key=lambda path: int(path.parts[-3]),
     )
     if not found:
-        raise RuntimeError(f"no {name} below /usr/lib/postgresql; run tools/system_packages.py")
+        raise CannotStart(missing({f"/usr/lib/postgresql/*/bin/{name}": "postgresql"}))
     return str(found[-1])
 
 
@@ -44,6 +44,7 @@ class PostgresqlServer(Server):
     """
 
     kind = "postgresql"
+    packages: ClassVar = {"/usr/lib/postgresql/*/bin/postgres": "postgresql"}
     account = "postgres"
     shuts_down_by = signal.SIGINT
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import redis
 from redis.backoff import NoBackoff
@@ -26,6 +26,7 @@ class RedisServer(Server):
     """
 
     kind = "redis"
+    packages: ClassVar = {"redis-server": "redis-server"}
     program = "redis-server"
 
     def __init__(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from holdfast.backends.redis.requests import Keys
 from holdfast.backends.redis.routing import slot_of_key
 from holdfast.challenge.servers.redis import ClusterNode, RedisServer, until
-from holdfast.challenge.servers.starting import Started
+from holdfast.challenge.servers.starting import CannotStart, Started, missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +35,8 @@ class ClusterServers(Started):
 
     def start(self) -> Self:
         """Return once every node says that the cluster is whole."""
+        if lacks := missing({"redis-cli": "redis-tools"}):
+            raise CannotStart(lacks)
         for _ in range(self.size):
             secure = ("--tls-cluster", "yes") if self._tls else ()
             node = ClusterNode(*self.options, *secure, tls=self._tls)

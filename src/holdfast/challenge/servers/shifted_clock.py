@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.challenge.servers.mariadb import MariadbServer
 from holdfast.challenge.servers.postgresql import PostgresqlServer
 from holdfast.challenge.servers.redis import RedisServer
-from holdfast.challenge.servers.starting import Server
+from holdfast.challenge.servers.starting import CannotStart, Server, missing
 
 SOURCE = Path(__file__).with_suffix(".c")
 
@@ -58,6 +58,8 @@ def library() -> Path:
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     directory.chmod(0o755)  # read by servers that are not root
     target = directory / "clock_shift.so"
+    if lacks := missing({"gcc": "gcc", "/usr/include/time.h": "libc6-dev"}):
+        raise CannotStart(lacks)
     command = ["gcc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", str(target), str(SOURCE)]
     subprocess.run([*command, "-ldl"], check=True)
     return target

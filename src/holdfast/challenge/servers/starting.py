@@ -18,23 +18,32 @@ why; in a test that fails it, and nothing is skipped.
 from __future__ import annotations
 
 import atexit
+import glob
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
-from typing import Generic, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
 from holdfast.challenge.eventually import eventually
 from holdfast.challenge.processes import family, freeze_family, is_dead, signal_all, thaw_family
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 SHOWN = 4000
 """So many characters of a long log are shown from its beginning, and as many from its end."""
+
+
+class CannotStart(RuntimeError):
+    """There is no such server on this machine; the sentence says what to install."""
 
 
 class Started:
@@ -60,6 +69,10 @@ class Server(Started):
 
     kind = "server"
     """What it is called in paths and complaints."""
+
+    packages: ClassVar[Mapping[str, str]] = {}
+    """What it is made of: programs, or paths in which * is any version, each with the Debian
+    package that brings it."""
 
     patience = 20.0
     """One of this machine that does not serve by then will not."""
@@ -122,7 +135,9 @@ class Server(Started):
         return self
 
     def spawn(self) -> None:
-        """Begin to start it, and do not wait."""
+        """Begin to start it, and do not wait; CannotStart says what this machine lacks for it."""
+        if lacks := missing(self.packages):
+            raise CannotStart(lacks)
         if not self.data.exists():
             # With its owner: who runs as an account of its own has built it as that.
             built = _built(type(self))  # type: ignore[arg-type]  # a class can be hashed
@@ -279,6 +294,23 @@ class Three(Started, Generic[S]):
         """End all of them for good."""
         for one in self.members:
             one.stop()
+
+
+def missing(packages: Mapping[str, str]) -> str:
+    """Return what to install of these, as a sentence; nothing if all of them are here."""
+    if sys.platform != "linux":
+        return "servers are started on Linux alone, where they die with whoever started them"
+    lacking = {package: thing for thing, package in packages.items() if not _is_here(thing)}
+    if not lacking:
+        return ""
+    things = " and ".join(lacking.values())
+    return f"{things} cannot be found: install the Debian package {' and '.join(lacking)}"
+
+
+def _is_here(thing: str) -> bool:
+    if "/" in thing:
+        return bool(glob.glob(thing))  # noqa: PTH207 - Path.glob takes no absolute pattern
+    return shutil.which(thing) is not None
 
 
 def run_as(account: str, *command: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kazoo.client import KazooClient
 
@@ -60,6 +60,7 @@ class ZooKeeperServer(Server):
     """
 
     kind = "zookeeper"
+    packages: ClassVar = {"java": "default-jre-headless", CLASSES[0]: "libzookeeper-java"}
 
     def __init__(
         self, *, settings: dict[str, object] | None = None, java: tuple[str, ...] = ()

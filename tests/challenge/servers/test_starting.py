@@ -1,4 +1,4 @@
-"""How servers are started for the tests: what a new store's server has by itself."""
+"""How servers are started: what a new store's server has by itself."""
 
 from __future__ import annotations
 
