@@ -7,9 +7,10 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.challenge.by_hand import ByHand
 
 from holdfast.challenge.checker.holds import Hold, definite_holds
-from holdfast.challenge.checker.search import is_possible, steps
+from holdfast.challenge.checker.search import is_possible, settled, steps
 from holdfast.challenge.checker.shrinking import smallest
 from holdfast.challenge.checker.sweep import violations
 from holdfast.challenge.history import Event, operations
@@ -74,6 +75,33 @@ def test_an_acquire_that_nobody_knows_of_proves_nothing():
     assert not seen(
         (1.0, "a", "acquire", "invoked", 1), (1.1, "a", "acquire", "unknown", 1),
     )  # fmt: skip
+
+
+def test_who_enters_again_proves_the_first_hold():
+    """And has left when both were given back, in whichever order."""
+    history = ByHand()
+    outer = history.acquire("a", 1.0, 1.1)
+    inner = history.acquire("a", 3.0, 3.1, within=outer)
+    history.release("a", outer, 4.0, 4.1)
+    history.check("a", inner, 5.0)
+    history.release("a", inner, 6.0, 6.1)
+
+    first, second = definite_holds(operations(history.events))
+
+    assert (first.granted, first.until, first.released) == (1.1, 6.0, 6.1)
+    assert (second.granted, second.until, second.released) == (3.1, 6.0, 6.1)
+
+
+def test_a_second_hold_that_is_not_given_back_keeps_the_first():
+    history = ByHand()
+    outer = history.acquire("a", 1.0, 1.1)
+    middle = history.acquire("a", 2.0, 2.1, within=outer)
+    inner = history.acquire("a", 3.0, 3.1, within=middle)
+    history.check("a", inner, 5.0)
+
+    holds = definite_holds(operations(history.events))
+
+    assert [(hold.until, hold.released) for hold in holds] == [(5.0, None)] * 3
 
 
 # -- what is wrong ----------------------------------------------------------------------------
@@ -147,6 +175,46 @@ def test_the_quick_judge_says_what_the_slow_one_says(holds):
     assert bool(violations(holds)) == (not is_possible(steps(holds)))
 
 
+@settings(max_examples=600)
+@given(histories())
+def test_what_is_left_open_may_as_well_have_ended_at_once(holds):
+    assert is_possible(settled(steps(holds))) == is_possible(steps(holds))
+
+
+@st.composite
+def nested_histories(draw: st.DrawFn) -> list[Hold]:
+    """Few clients that enter again what they hold, and leave in any order."""
+    history, capacity = ByHand(), draw(st.sampled_from([1, 1, 2]))
+    moments = st.integers(0, 40).map(float)
+    for number in range(draw(st.integers(1, 3))):
+        client, tick = str(number), number / 100
+        times = sorted(draw(st.lists(moments, min_size=4, max_size=8)))
+        asked, granted, *rest = (each + tick for each in times)
+        outer = history.acquire(client, asked, granted, capacity=capacity)
+        holds = [outer]
+        for start, end in zip(rest[::2], rest[1::2], strict=False):
+            within = draw(st.sampled_from(holds))
+            match draw(st.sampled_from(["enter", "check", "release", "silence"])):
+                case "enter":
+                    more = {"capacity": capacity, "within": within}
+                    holds.append(history.acquire(client, start, end, **more))
+                case "check":
+                    history.check(client, within, start)
+                case "release" if within != outer:
+                    history.release(client, within, start, end)
+                    holds.remove(within)
+        if draw(st.booleans()):
+            history.release(client, outer, 41.0 + tick, 42.0 + tick)
+    return definite_holds(operations(history.events))
+
+
+@settings(max_examples=600)
+@given(nested_histories())
+def test_both_judges_agree_on_holds_that_are_entered_again(holds):
+    assert bool(violations(holds)) == (not is_possible(settled(steps(holds))))
+    assert bool(violations(holds)) == (not is_possible(steps(holds)))
+
+
 def a_long_history(pairs: int, clients: int) -> list[Hold]:
     """Return what a lock may have done, with askers that overlap and some that never release."""
     draw = random.Random(7)  # noqa: S311 - the same each time
@@ -174,6 +242,7 @@ def test_a_long_history_is_judged_alike():
     assert not violations(good)
     assert is_possible(steps(good)) is True
     assert violations(bad)
+    assert is_possible(settled(steps(bad))) is False
 
 
 def test_the_search_gives_up_rather_than_never_end():

@@ -7,7 +7,7 @@ was killed in between leaves the first alone: nobody knows what became of it.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -43,6 +43,12 @@ class Event:
     within: int | None = None
     """The hold of the same client that it entered again, if it did."""
     reason: str = ""
+    deadline: float | None = None
+    """Until when the lease says that it may be acted upon, where it says so.
+
+    By the clock of `at`: how long it said, counted from after it was asked, so that who is frozen
+    in between writes down a later one and accuses nobody.
+    """
 
     def line(self) -> str:
         """Return it as one line of JSON; what is as usual is left out."""
@@ -53,7 +59,9 @@ class Event:
 
 
 _NONE = object()
-_USUAL: dict[str, Any] = {"weight": 1, "capacity": 1, "token": None, "within": None, "reason": ""}
+_USUAL: dict[str, Any] = {
+    field.name: field.default for field in fields(Event) if field.default is not MISSING
+}
 _FIELDS = {field.name for field in fields(Event)}
 
 
@@ -93,6 +101,7 @@ class Operation:
     token: int | None = None
     within: int | None = None
     reason: str = ""
+    deadline: float | None = None
 
 
 def operations(events: Iterable[Event]) -> list[Operation]:
@@ -138,4 +147,5 @@ def _operation(first: Event, last: Event | None) -> Operation:
         token=None if last is None else last.token,
         within=first.within,
         reason="" if last is None else last.reason,
+        deadline=None if last is None else last.deadline,
     )

@@ -4,6 +4,8 @@ A client may be frozen between any two lines of its diary, so that only what lie
 them is certain. It held from the answer of its acquire, if later it was still told that it may act:
 until it asked so for the last time with success, or until it began a release that succeeded.
 What it never checked again proves nothing: it may have been frozen before it could act.
+Who enters again is told so because the first hold lasts: what proves the second proves the first,
+and who was inside twice has left when both were given back.
 """
 
 from __future__ import annotations
@@ -59,6 +61,12 @@ def definite_holds(operations: Iterable[Operation]) -> list[Hold]:
             until[key] = max(one.invoked, until.get(key, one.invoked))
             if one.act == "release":
                 released[key] = one.answered
+    # Those that were entered last come first, so that a proof goes all the way out.
+    for key, one in sorted(granted.items(), key=lambda each: each[1].invoked, reverse=True):
+        outer = (one.client, one.within) if one.within is not None else None
+        if outer in granted and key in until:
+            until[outer] = max(until[key], until.get(outer, until[key]))
+            released[outer] = _later(released.get(outer), released.get(key))
     found = [
         Hold(
             client=one.client,
@@ -77,3 +85,7 @@ def definite_holds(operations: Iterable[Operation]) -> list[Hold]:
         if key in until and one.answered is not None and until[key] >= one.answered
     ]
     return sorted(found, key=lambda hold: hold.granted)
+
+
+def _later(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else max(one, other)

@@ -1,0 +1,55 @@
+"""What a run wrote down while clients contended and faults struck: all that is judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holdfast.challenge.history import Event
+    from holdfast.challenge.outcome import Strike, Write
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How one process of a client ended, and what it had open first and last."""
+
+    client: str
+    at: float
+    returncode: int
+    """As `subprocess` has it: negative for a signal."""
+    was_killed: bool = False
+    """Whether the run itself ended it, by whatever signal."""
+    descriptors: tuple[int, int] | None = None
+    """Before its first operation and after its last; None if nobody counted."""
+    threads: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One run, at times of one clock. Each process of a client has a name of its own."""
+
+    events: Sequence[Event]
+    writes: Sequence[Write]
+    strikes: Sequence[Strike]
+    quiets: Sequence[tuple[float, float]]
+    """When nothing struck, and for long enough before that everybody was back."""
+    exits: Sequence[Exit]
+    left: Sequence[str]
+    """What is still held though everybody is gone, in words."""
+    ttl: float
+    bound: float
+    """How long after the ttl of a dead holder somebody else has to be inside."""
+    forgives: Mapping[str, str] = field(default_factory=dict)
+    """The kinds of fault under which two may hold at once, and the page's reason."""
+    is_guarded: bool = False
+    """Whether the resource checked the tokens of its writes."""
+    is_fair: bool = False
+    """Whether the lock serves in the order of arrival, so that nobody is passed over for ever."""
+
+    @property
+    def patience(self) -> float:
+        """How long a name may stay closed after whatever closed it."""
+        return self.ttl + self.bound
