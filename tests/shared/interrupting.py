@@ -31,15 +31,17 @@ NOT_ON_TRIAL = (
 is; the last but one tells what those before it raise."""
 
 
-def _is_place(frame: FrameType, event: str) -> bool:
-    if event not in ("call", "return", "c_return"):
-        return False
-    above: FrameType | None = frame
-    while above is not None:
-        if above.f_code.co_qualname.endswith(NOT_ON_TRIAL):
+def is_on_trial(frame: FrameType | None) -> bool:
+    """Whether what is raised in this frame would reach who called it all."""
+    while frame is not None:
+        if frame.f_code.co_qualname.endswith(NOT_ON_TRIAL):
             return False
-        above = above.f_back
+        frame = frame.f_back
     return True
+
+
+def _is_place(frame: FrameType, event: str) -> bool:
+    return event in ("call", "return", "c_return") and is_on_trial(frame)
 
 
 class Interrupt(BaseException):
