@@ -161,7 +161,7 @@ def test_closing_ends_the_waiting_of_other_threads(shared, eventually, belonging
 
         def wait() -> None:
             try:
-                told.append(locks.lock("door").acquire(timeout=3))
+                told.append(locks.lock("door").acquire(timeout=60))
             except BaseException as error:  # noqa: BLE001 - told by the test
                 told.append(error)
 
@@ -170,7 +170,7 @@ def test_closing_ends_the_waiting_of_other_threads(shared, eventually, belonging
         eventually(lambda: other.inspect("door").line)
 
         locks.close()
-        thread.join(timeout=2)
+        thread.join(timeout=30)
         is_stuck = thread.is_alive()
         line = other.inspect("door").line
         held.release()
@@ -189,7 +189,7 @@ def test_closing_ends_the_waiting_of_other_tasks(shared, belongings):
         before = belongings()
         other, locks = holdfast.AsyncLocks(shared), holdfast.AsyncLocks(shared)
         held = await other.lock("door").acquire()
-        waiting = asyncio.create_task(locks.lock("door").acquire(timeout=2))
+        waiting = asyncio.create_task(locks.lock("door").acquire(timeout=60))
         while not (await other.inspect("door")).line:  # noqa: ASYNC110 - only the store knows
             await asyncio.sleep(0.002)
 

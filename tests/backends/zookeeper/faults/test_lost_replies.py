@@ -51,6 +51,17 @@ def test_after_an_answer_lost_on_acquire_the_line_is_read_behind_a_sync(locks, p
     assert looks[:-3] in ([], [GET_CHILDREN])
 
 
+def test_a_look_whose_answer_is_lost_is_repeated(locks, proxy, door):
+    """It changes nothing: nobody has to be told that its outcome is unknown."""
+    lease = locks.lock(door.name).acquire()
+    lost = proxy.cut_reply_to(lambda request: request.opcode == GET_CHILDREN)
+
+    found = locks.inspect(door.name)
+
+    assert lost.is_set()
+    assert [one.token for one in found.holders] == [lease.token]
+
+
 def test_an_answer_lost_in_line_keeps_the_place(flavour, locks, proxy, door):
     """The place is that of the first request, though its answer never came."""
     first = door.elsewhere()

@@ -14,7 +14,7 @@ from holdfast.backends.sessions._async.renewing import renewed
 from holdfast.backends.sessions._async.session import AsyncSession
 from holdfast.backends.sessions.refusals import SessionEnded, Unreadable
 from holdfast.core.tombs import Tombs
-from holdfast.errors import BackendUnavailable, ConfigurationError, LockError
+from holdfast.errors import BackendUnavailable, ConfigurationError, LockError, OutcomeUnknown
 from holdfast.model import Held, Proven, Renewal
 from holdfast.options import DEFAULT_TTL
 from holdfast.runtime import aio as runtime
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _log = logging.getLogger("holdfast")
+
+LOOKS = 3
+"""So often a look is asked for again whose connection was lost: one that hangs up each time is not
+asked for ever."""
 
 BROKEN = 64
 """Of so many claims it is remembered that they were broken, until their holders ask."""
@@ -218,11 +222,21 @@ class AsyncSessionsBackend(AsyncBackend):
         self._begin()
 
     async def _look(self, act: Callable[[AsyncInspecting], Awaitable[T]], deadline: float) -> T:
-        """Return what is seen, by another session if the first one ends meanwhile."""
+        """Return what is seen, by another session if the first one ends meanwhile.
+
+        To look changes nothing, so what was lost with its connection is asked again.
+        """
+        lost = 0
         while True:
             reading = await self._onlooker(deadline)
-            with suppress(SessionEnded):
+            try:
                 return await act(reading)
+            except SessionEnded:
+                continue
+            except OutcomeUnknown:
+                lost += 1
+                if lost > LOOKS or self._clock.now() >= deadline:
+                    raise
 
     async def _onlooker(self, deadline: float) -> AsyncInspecting:
         """Return by whom people look and break: by any session, where a store lets no other in."""

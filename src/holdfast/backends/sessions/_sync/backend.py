@@ -16,7 +16,7 @@ from holdfast.backends.sessions._sync.renewing import renewed
 from holdfast.backends.sessions._sync.session import Session
 from holdfast.backends.sessions.refusals import SessionEnded, Unreadable
 from holdfast.core.tombs import Tombs
-from holdfast.errors import BackendUnavailable, ConfigurationError, LockError
+from holdfast.errors import BackendUnavailable, ConfigurationError, LockError, OutcomeUnknown
 from holdfast.model import Held, Proven, Renewal
 from holdfast.options import DEFAULT_TTL
 from holdfast.runtime import forking
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _log = logging.getLogger("holdfast")
+
+LOOKS = 3
+"""So often a look is asked for again whose connection was lost: one that hangs up each time is not
+asked for ever."""
 
 BROKEN = 64
 """Of so many claims it is remembered that they were broken, until their holders ask."""
@@ -214,11 +218,21 @@ class SessionsBackend(Backend):
         self._begin()
 
     def _look(self, act: Callable[[Inspecting], T], deadline: float) -> T:
-        """Return what is seen, by another session if the first one ends meanwhile."""
+        """Return what is seen, by another session if the first one ends meanwhile.
+
+        To look changes nothing, so what was lost with its connection is asked again.
+        """
+        lost = 0
         while True:
             reading = self._onlooker(deadline)
-            with suppress(SessionEnded):
+            try:
                 return act(reading)
+            except SessionEnded:
+                continue
+            except OutcomeUnknown:
+                lost += 1
+                if lost > LOOKS or self._clock.now() >= deadline:
+                    raise
 
     def _onlooker(self, deadline: float) -> Inspecting:
         """Return by whom people look and break: by any session, where a store lets no other in."""
