@@ -5,7 +5,8 @@ Both are asked in the same words, so that neither the client nor the checker kno
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import importlib
+from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -46,8 +47,28 @@ class Contender(Protocol):
     ) -> None: ...
 
 
+class SharingContender(Contender, Protocol):
+    """One that can also let several in at once, for the workloads that need it."""
+
+    def acquire_share(self, name: str, *, weight: int, capacity: int, timeout: float) -> Held:
+        """As `acquire`: a semaphore of that capacity, or a read-write lock where it is ALL."""
+
+
 class MakesContenders(Protocol):
     """A class of locks: made in the client's own process, by its dotted name."""
 
     def __call__(self, url: str, *, ttl: float, clock_ahead: float) -> Contender:
         """`clock_ahead` is by how much this client's wall clock is wrong, for who asks one."""
+
+
+class Surveys(Protocol):
+    """What such a class has besides, if it can say what its locks left behind."""
+
+    def left(self, url: str, name: str) -> list[str]:
+        """Return who still holds the name or waits for it, each in words."""
+
+
+def made_by(dotted: str) -> MakesContenders:
+    """Return the class of contenders that is called so, as "module:name"."""
+    module, _, name = dotted.partition(":")
+    return cast("MakesContenders", getattr(importlib.import_module(module), name))

@@ -171,6 +171,18 @@ class Proxy:
         """Keep the request, and whatever follows on its connection."""
         return self._rule(which, lambda one, _: one.up.is_open.clear(), times, nth)
 
+    def hold_replies(self, which: Which, *, times: float = 1, nth: int = 1) -> threading.Event:
+        """Deliver the request, and keep what its connection answers from then on."""
+        return self._rule(which, lambda one, _: one.down.is_open.clear(), times, nth)
+
+    def lose_requests(self, which: Which, *, times: float = 1, nth: int = 1) -> threading.Event:
+        """Drop the request, and whatever follows on its connection."""
+
+        def act(one: Connection, _: Message) -> None:
+            one.up.is_dropped = True
+
+        return self._rule(which, act, times, nth)
+
     def reset_on(self, which: Which, *, times: float = 1, nth: int = 1) -> threading.Event:
         """Reset the connection instead of delivering the request."""
 

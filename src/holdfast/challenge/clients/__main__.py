@@ -1,0 +1,61 @@
+"""`python -m holdfast.challenge.clients PARENT ORDER`: one client, as a run starts it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+from holdfast.challenge.clients.diary import Diary, note
+from holdfast.challenge.clients.order import Order
+from holdfast.challenge.clients.playing import Player
+from holdfast.challenge.clients.signals import Signals, die_with
+from holdfast.challenge.contender import made_by
+from holdfast.challenge.resource import ResourceClient
+from holdfast.challenge.workloads import WORKLOADS
+
+SETTLING = 5.0
+"""How long what ends in the background may take, after all was closed."""
+
+
+def main(parent: int, text: str) -> None:
+    """Do as ordered, until SIGTERM."""
+    die_with(parent)
+    order = Order.read(text)
+    signals = Signals()
+    diary = Diary(Path(order.diary), client=order.client)
+    writes = WORKLOADS[order.workload].writes
+    resource = ResourceClient(order.resource) if writes else None
+    make = made_by(order.make)
+    before = in_hand()
+    with make(order.url, ttl=order.ttl, clock_ahead=order.clock_ahead) as contender:
+        Player(order, contender, diary=diary, signals=signals, resource=resource).play()
+    after = settled(before)
+    note(
+        Path(order.last_words),
+        descriptors=(before[0], after[0]),
+        threads=(before[1], after[1]),
+    )
+
+
+def in_hand() -> tuple[int, int]:
+    """Return how many descriptors are open and how many threads there are."""
+    # The listing itself is one of them.
+    return len(os.listdir("/dev/fd")) - 1, threading.active_count()  # noqa: PTH208 - closed at once
+
+
+def settled(before: tuple[int, int]) -> tuple[int, int]:
+    """Return the same once it is no more than before, or when it will not be."""
+    deadline = time.monotonic() + SETTLING
+    while time.monotonic() < deadline:
+        descriptors, threads = in_hand()
+        if descriptors <= before[0] and threads <= before[1]:
+            break
+        time.sleep(0.01)
+    return in_hand()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,218 @@
+"""The clients of a run, seen from outside: processes that are started, struck and ended.
+
+Each life of a client has a name and a diary of its own: whoever comes in the place of a killed one
+knows nothing of what it held.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from holdfast.challenge.clients.diary import Reader, noted
+from holdfast.challenge.recorded import Exit
+from holdfast.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Self
+
+    from holdfast.challenge.clients.order import Order
+    from holdfast.challenge.history import Event
+
+ENDING = 60.0
+"""How long a client may take to end in order; what it waits for at most is far less."""
+
+
+class ClientFailed(RuntimeError):
+    """A client that cannot even begin, and what it said."""
+
+
+@dataclass(slots=True)
+class Life:
+    """One process."""
+
+    client: str
+    process: subprocess.Popen[bytes]
+    reader: Reader
+    log: Path
+    last_words: Path
+    was_killed: bool = False
+    is_frozen: bool = False
+    has_begun: bool = False
+
+
+@dataclass(slots=True)
+class Fleet:
+    """So many clients, each by its number; all of them are gone when the block is over."""
+
+    size: int
+    folder: Path
+    ordered: Callable[[int, str, Path, Path], Order]
+    """Gives the order for a client: its number, its name, its diary, its last words."""
+    exits: list[Exit] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    """What all of them saw until now, each one's in its order."""
+    _lives: list[Life] = field(default_factory=list)
+    _number_of_lives: list[int] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        self._number_of_lives = [0] * self.size
+        for number in range(self.size):
+            self._lives.append(self._started(number))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for life in self._lives:
+            if life.process.poll() is None:
+                life.process.kill()
+            life.process.wait()
+            life.reader.close()
+
+    # -- looking ---------------------------------------------------------------------------
+
+    def look(self) -> list[Event]:
+        """Return what they wrote since; whoever is dead is followed by another."""
+        new: list[Event] = []
+        for number, life in enumerate(self._lives):
+            is_over = life.process.poll() is not None
+            seen = life.reader.new()  # after the poll, so that nothing is left unread
+            life.has_begun |= bool(seen)
+            new += seen
+            if is_over:
+                self._bury(life)
+                self._lives[number] = self._started(number)
+        self.events += new
+        return new
+
+    @property
+    def have_all_begun(self) -> bool:
+        """Whether each has asked for something in its present life."""
+        return all(life.has_begun for life in self._lives)
+
+    def client(self, number: int) -> str:
+        """Return the name by which its present life is known."""
+        return self._lives[number].client
+
+    def number(self, client: str) -> int | None:
+        """Return whose present life that is, if it is one."""
+        for number, life in enumerate(self._lives):
+            if life.client == client:
+                return number
+        return None
+
+    def _bury(self, life: Life) -> None:
+        if not life.has_begun and not life.was_killed:
+            raise ClientFailed(
+                f"client {life.client} ended with status {life.process.returncode} before it "
+                f"could ask for anything: {_end_of(life.log) or 'it said nothing'}"
+            )
+        life.reader.close()
+        figures = noted(life.last_words)
+        self.exits.append(
+            Exit(
+                client=life.client,
+                at=Clock.now(),
+                returncode=life.process.returncode,
+                was_killed=life.was_killed,
+                descriptors=figures.get("descriptors"),
+                threads=figures.get("threads"),
+            )
+        )
+
+    # -- striking --------------------------------------------------------------------------
+
+    def freeze(self, number: int) -> None:
+        """Let it stand still, and come back when it does."""
+        life = self._lives[number]
+        life.is_frozen = True
+        life.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, life.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def thaw(self, number: int) -> None:
+        """Let it go on."""
+        self._lives[number].is_frozen = False
+        self._lives[number].process.send_signal(signal.SIGCONT)
+
+    def kill(self, number: int) -> None:
+        """End it as a crash would; the next look starts another."""
+        life = self._lives[number]
+        if life.process.poll() is None:
+            life.was_killed = True
+            life.process.kill()
+            life.process.wait()
+
+    def interrupt(self, number: int) -> None:
+        """Send what Ctrl-C sends, but not to one that has yet to say what it makes of it."""
+        life = self._lives[number]
+        if life.has_begun:
+            life.process.send_signal(signal.SIGINT)
+
+    def let_open(self, number: int, most: int | None) -> None:
+        """Let it have no descriptor from this number on, or as many as the run where it is None."""
+        usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+        limits = usual if most is None else (most, usual[1])
+        with suppress(ProcessLookupError):  # gone meanwhile; who follows it has the usual limits
+            resource.prlimit(self._lives[number].process.pid, resource.RLIMIT_NOFILE, limits)
+
+    # -- ending ----------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Let all of them end in order; who does not is killed, and that is told as it was."""
+        for number, life in enumerate(self._lives):
+            life.process.send_signal(signal.SIGCONT)
+            if life.has_begun:
+                life.process.send_signal(signal.SIGTERM)
+            else:  # it has yet to say what it makes of that
+                self.kill(number)
+        deadline = time.monotonic() + ENDING
+        for life in self._lives:
+            try:
+                life.process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                life.process.kill()
+                life.process.wait()
+            self.events += life.reader.new()
+            self._bury(life)
+        self._lives.clear()
+
+    # -- starting --------------------------------------------------------------------------
+
+    def _started(self, number: int) -> Life:
+        life = self._number_of_lives[number]
+        self._number_of_lives[number] += 1
+        client = f"{number}.{life}" if life else f"{number}"
+        diary, log = self.folder / f"{client}.jsonl", self.folder / f"{client}.log"
+        last_words = self.folder / f"{client}.json"
+        diary.touch()
+        order = self.ordered(number, client, diary, last_words)
+        with log.open("ab") as said:
+            process = subprocess.Popen(  # noqa: S603 - our own program
+                [
+                    *(sys.executable, "-P", "-X", "faulthandler"),
+                    *("-m", "holdfast.challenge.clients", str(os.getpid()), order.text()),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,  # Ctrl-C is the run's; it ends them in its own way
+                env=_environment(),
+            )
+        return Life(client, process, Reader(diary), log, last_words)
+
+
+def _environment() -> dict[str, str]:
+    """Return ours, with which a client finds what the run finds."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace").strip()[-2000:]

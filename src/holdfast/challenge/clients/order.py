@@ -1,0 +1,38 @@
+"""What one client is told when it starts, as one argument of its command line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Who it is, where to go, and what to do there until it is told to end."""
+
+    client: str
+    """Its name in the history: "2", and "2.1" for who came in its place."""
+    make: str
+    """The class of its contender, as "module:name"."""
+    url: str
+    name: str
+    """What is contended for."""
+    workload: str
+    ttl: float
+    seed: int
+    diary: str
+    """The file for what it sees."""
+    last_words: str
+    """The file for what it had in hand before it began and after it ended."""
+    resource: str
+    """The socket of what is behind the lock."""
+    clock_ahead: float = 0.0
+
+    def text(self) -> str:
+        """Return it as `read` takes it."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, text: str) -> Order:
+        """Return what was told."""
+        return cls(**json.loads(text))

@@ -1,0 +1,171 @@
+"""What a client does, again and again: acquire, look, work, write, look, release."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from holdfast.challenge.contender import Refused
+from holdfast.challenge.resource import TooLate
+from holdfast.challenge.workloads import WORKLOADS
+from holdfast.model import ALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holdfast.challenge.clients.diary import Diary
+    from holdfast.challenge.clients.order import Order
+    from holdfast.challenge.clients.signals import Signals
+    from holdfast.challenge.contender import Contender, Held, SharingContender
+    from holdfast.challenge.history import Act, Phase
+    from holdfast.challenge.resource import ResourceClient
+
+T = TypeVar("T")
+
+LONG = 0.15
+"""How many turns work for longer than their ttl may last: who does not renew is found by these."""
+HASTY = 0.2
+"""How many give up waiting soon, so that claims are withdrawn under every fault."""
+WRITING = 0.4
+"""How many of those that share a name want it for themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """All that chance decides of one turn, in seconds."""
+
+    thinks: float
+    waits: float
+    works: float
+    looks_every: float
+    weight: int
+
+
+class Player:
+    """One client, until it is told to end."""
+
+    def __init__(
+        self,
+        order: Order,
+        contender: Contender,
+        *,
+        diary: Diary,
+        signals: Signals,
+        resource: ResourceClient | None,
+    ) -> None:
+        self._order = order
+        self._contender = contender
+        self._diary = diary
+        self._signals = signals
+        self._resource = resource
+        self._workload = WORKLOADS[order.workload]
+        self._chance = random.Random(f"{order.seed} {order.client}")  # noqa: S311 - a seed must repeat
+
+    def play(self) -> None:
+        """Return when it is told to end; nothing is held then."""
+        while not self._signals.is_to_end:
+            self.take(self._drawn())
+
+    def take(self, turn: Turn) -> None:
+        """Take one turn."""
+        time.sleep(turn.thinks)
+        held = self._acquire(turn)
+        if held is None:
+            return
+        is_trusted = self._work(held, turn)
+        self._release(held, is_trusted=is_trusted)
+
+    def _drawn(self) -> Turn:
+        ttl, chance = self._order.ttl, self._chance
+        is_long, is_hasty = chance.random() < LONG, chance.random() < HASTY
+        weight = 1
+        if self._workload.kind == "read-write" and chance.random() < WRITING:
+            weight = ALL
+        return Turn(
+            thinks=chance.uniform(0.0, 0.05 * ttl),
+            waits=chance.uniform(0.0, ttl) if is_hasty else 1.0 + 3.0 * ttl,
+            works=chance.uniform(0.5, 2.0) * ttl if is_long else chance.uniform(0.0, 0.2) * ttl,
+            looks_every=chance.uniform(0.002, 0.02),
+            weight=weight,
+        )
+
+    # -- the acts --------------------------------------------------------------------------
+
+    def _acquire(self, turn: Turn) -> Held | None:
+        name, capacity = self._order.name, self._workload.capacity
+        one = self._diary.begin("acquire", name, weight=turn.weight, capacity=capacity)
+        held: Held | None = None
+        try:
+            with self._signals.let_in():
+                held = self._asked(turn)
+        except KeyboardInterrupt:
+            if held is None:
+                one.end("unknown", reason="interrupted")
+                return None
+        except Refused as error:
+            one.end("fail", reason=str(error))
+            return None
+        except Exception as error:  # noqa: BLE001 - whatever a lock raises else, nobody knows
+            one.end("unknown", reason=_told(error))
+            return None
+        one.end("ok", token=held.token)
+        return held
+
+    def _asked(self, turn: Turn) -> Held:
+        name, capacity = self._order.name, self._workload.capacity
+        if capacity == 1:
+            return self._contender.acquire(name, timeout=turn.waits)
+        shared = cast("SharingContender", self._contender)
+        return shared.acquire_share(name, weight=turn.weight, capacity=capacity, timeout=turn.waits)
+
+    def _work(self, held: Held, turn: Turn) -> bool:
+        """Return whether the lease was still good when the client last looked."""
+        ends = time.monotonic() + turn.works
+        if not self._look(held):
+            return False
+        try:
+            value = self._resource.read(token=held.token) if self._resource else 0
+            while time.monotonic() < ends and not self._signals.is_to_end:
+                time.sleep(turn.looks_every)
+                if not self._look(held):
+                    return False
+            if self._resource:
+                self._write(self._resource, held, value)
+        except TooLate:
+            return True  # the resource saw a later holder: the lease has yet to find out
+        return self._look(held)
+
+    def _write(self, resource: ResourceClient, held: Held, value: int | list[str]) -> None:
+        hold, client = self._diary.hold, self._order.client
+        more = [*value, f"{client}:{hold}"] if isinstance(value, list) else value + 1
+        resource.write(more, client=client, hold=hold, token=held.token)
+
+    def _look(self, held: Held) -> bool:
+        return self._noted("check", held.check) == "ok"
+
+    def _release(self, held: Held, *, is_trusted: bool) -> None:
+        """Give it back, also when it is over, as leaving a block does."""
+        self._noted("release", held.release, is_over=not is_trusted)
+
+    def _noted(self, act: Act, call: Callable[[], None], *, is_over: bool = False) -> Phase:
+        """Call it and write down what came of it; what was over before has not been held since."""
+        one = self._diary.begin(act, self._order.name)
+        phase: Phase = "fail" if is_over else "ok"
+        reason = "it was over before" if is_over else ""
+        try:
+            with self._signals.let_in():
+                call()
+        except Refused as error:
+            phase, reason = "fail", str(error)
+        except KeyboardInterrupt:
+            phase, reason = "unknown", "interrupted"
+        except Exception as error:  # noqa: BLE001 - as for an acquire
+            phase, reason = "unknown", _told(error)
+        one.end(phase, reason=reason)
+        return phase
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

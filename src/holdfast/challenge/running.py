@@ -1,0 +1,298 @@
+"""One run: clients contend while faults strike, one kind after the other, and all is judged."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from holdfast.challenge.checker.holds import definite_holds
+from holdfast.challenge.checker.sweep import violations
+from holdfast.challenge.clients.fleet import Fleet
+from holdfast.challenge.clients.order import Order
+from holdfast.challenge.contender import made_by
+from holdfast.challenge.history import operations
+from holdfast.challenge.nemesis.choosing import chosen
+from holdfast.challenge.nemesis.roles import Roles
+from holdfast.challenge.nemesis.schedule import slices
+from holdfast.challenge.outcome import Finding, Outcome, Strike
+from holdfast.challenge.recorded import Recorded
+from holdfast.challenge.resource import Resource
+from holdfast.challenge.workloads import WORKLOADS
+from holdfast.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from holdfast.challenge.contender import Surveys
+    from holdfast.challenge.fault import Deployment, Fault
+    from holdfast.challenge.nemesis.schedule import Planned
+    from holdfast.challenge.outcome import Setting
+
+HOLDFAST = "holdfast.challenge.clients.holdfast_locks:SyncContender"
+
+TICK = 0.02
+"""How often the clients are looked at."""
+BOUND = 2.5
+"""How long after a ttl somebody has to be inside, on a machine that does little else."""
+LATENESS = 10.0
+"""How much longer for each second that the run itself came late in a quiet stretch: clients have as
+little of the machine as it has, and each hand-over takes several of them."""
+STARTING = 120.0
+"""How long clients may take to begin."""
+AIMING = 0.5
+"""In ttls: how long somebody with the role is waited for, before anybody is struck."""
+
+
+class NothingStarted(RuntimeError):
+    """The clients did not come to ask for anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is."""
+
+    seconds: float
+    """Since it began."""
+    doing: str
+    """The kind of fault that strikes, or "quiet", or "starting", "ending"."""
+    grants: int
+    findings: int
+
+
+def run(
+    setting: Setting,
+    deployment: Deployment,
+    *,
+    folder: Path,
+    make: str = HOLDFAST,
+    progress: Callable[[Progress], None] | None = None,
+    stops_at_first: bool = False,
+    clocks_ahead: Sequence[float] = (),
+    bound: float = BOUND,
+) -> Outcome:
+    """Return what the run came to; the diaries of its clients stay in the folder.
+
+    `make` is the class of contenders, as "module:name". `clocks_ahead` is by how much the wall
+    clock of each client is wrong. A run that `stops_at_first` ends with the first thing that is
+    wrong and not documented.
+    """
+    one = _Run(setting, deployment, make=make, folder=folder, bound=bound)
+    one.tell = progress or (lambda _: None)
+    one.stops_at_first = stops_at_first
+    one.clocks_ahead = clocks_ahead
+    return one.run()
+
+
+class _Over(Exception):
+    """What was asked for has been found."""
+
+
+class _Run:
+    def __init__(
+        self, setting: Setting, deployment: Deployment, *, make: str, folder: Path, bound: float
+    ) -> None:
+        self._setting = setting
+        self._deployment = deployment
+        self._make = make
+        self._folder = folder
+        self._bound = bound
+        self._workload = WORKLOADS[setting.workload]
+        # Nobody else's name, whoever uses the same store.
+        self._name = f"challenge-{secrets.token_hex(6)}"
+        self._outcome = Outcome(setting)
+        self._resource = Resource(self._workload)
+        self._fleet = Fleet(setting.clients, folder, self._order)
+        self._roles = Roles()
+        self._quiets: list[tuple[float, float]] = []
+        self._left: list[str] = []
+        self._lateness = 0.0
+        self._next_sweep = 0.0
+        self.tell: Callable[[Progress], None]
+        self.stops_at_first = False
+        self.clocks_ahead: Sequence[float] = ()
+
+    def run(self) -> Outcome:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        outcome = self._outcome
+        self._faults, outcome.not_made = chosen(
+            self._setting.faults, fleet=self._fleet, deployment=self._deployment
+        )
+        outcome.began = Clock.now()
+        with ExitStack() as stack:
+            stack.enter_context(self._resource)
+            stack.enter_context(self._fleet)
+            try:
+                self._play()
+            except _Over:
+                pass
+            else:
+                self._end()
+        outcome.ended = Clock.now()
+        self._judge()
+        return outcome
+
+    def _order(self, number: int, client: str, diary: Path, last_words: Path) -> Order:
+        ahead = self.clocks_ahead
+        return Order(
+            client=client,
+            make=self._make,
+            url=self._deployment.url_for(number),
+            name=self._name,
+            workload=self._setting.workload,
+            ttl=self._setting.ttl,
+            seed=self._setting.seed,
+            diary=str(diary),
+            last_words=str(last_words),
+            resource=self._resource.address,
+            clock_ahead=ahead[number % len(ahead)] if ahead else 0.0,
+        )
+
+    # -- the course of a run ---------------------------------------------------------------
+
+    def _play(self) -> None:
+        setting = self._setting
+        self._until_all_have_begun("starting")
+        ends = Clock.now() + setting.seconds
+        if not self._faults:
+            self._quiet(lasts=setting.seconds)
+            return
+        plan = slices(setting.seed, self._faults, ttl=setting.ttl, clients=setting.clients)
+        while Clock.now() < ends:
+            now = next(plan)
+            for strike in now.strikes:
+                if Clock.now() < ends:
+                    self._wait(strike.gap, now.fault.kind)
+                    self._strike(now.fault, strike)
+            self._quiet()
+
+    def _strike(self, fault: Fault, planned: Planned) -> None:
+        victim = self._victim(fault, planned)
+        began = Clock.now()
+        target = ""
+        try:
+            target = fault.begin(planned.draw, victim)
+            self._wait(planned.draw.length, fault.kind)
+        finally:
+            fault.end()
+            strike = Strike(fault.kind, target, began, Clock.now())
+            self._outcome.strikes.append(strike)
+
+    def _victim(self, fault: Fault, planned: Planned) -> int | None:
+        """Return who has the role, after a while anybody; None where it is no client's matter."""
+        if fault.role is None:
+            return None
+        deadline = Clock.now() + AIMING * self._setting.ttl
+        while fault.role != "anybody" and Clock.now() < deadline:
+            there = [self._fleet.client(number) for number in range(self._setting.clients)]
+            client = self._roles.who(fault.role, there)
+            if client is not None:
+                return self._fleet.number(client)
+            self._tick(fault.kind)
+            time.sleep(TICK / 10)
+        return planned.draw.anybody
+
+    def _quiet(self, lasts: float = 0.0) -> None:
+        """Let nothing happen for so long that whoever stalls is seen to."""
+        self._until_all_have_begun("quiet")
+        began = Clock.now()
+        while Clock.now() < began + max(lasts, 1.1 * (self._setting.ttl + self._patience)):
+            before = Clock.now()
+            self._wait(TICK, "quiet")
+            self._lateness = max(self._lateness, Clock.now() - before - TICK)
+        self._quiets.append((began, Clock.now()))
+
+    def _until_all_have_begun(self, doing: str) -> None:
+        deadline = Clock.now() + STARTING
+        while True:
+            self._wait(TICK, doing)
+            if self._fleet.have_all_begun:
+                return
+            if Clock.now() > deadline:
+                raise NothingStarted(
+                    f"not all clients came to ask for anything in {STARTING:.0f} s; what they "
+                    f"said is in {self._folder}"
+                )
+
+    def _end(self) -> None:
+        """Let all clients end in order, and look at what they left in the store."""
+        self._progress("ending")
+        self._fleet.end()
+        surveyor = made_by(self._make)
+        if not hasattr(surveyor, "left"):
+            return
+        left = cast("Surveys", surveyor).left
+        deadline = Clock.now() + self._setting.ttl + self._patience
+        while True:
+            self._left = left(self._deployment.url, self._name)
+            if not self._left or Clock.now() > deadline:
+                return
+            time.sleep(TICK)
+
+    # -- what goes on all the time ---------------------------------------------------------
+
+    def _wait(self, seconds: float, doing: str) -> None:
+        deadline = Clock.now() + seconds
+        while True:
+            self._tick(doing)
+            left = deadline - Clock.now()
+            if left <= 0.0:
+                return
+            time.sleep(min(left, TICK))
+
+    def _tick(self, doing: str) -> None:
+        self._roles.see(self._fleet.look())
+        if Clock.now() >= self._next_sweep:
+            self._sweep(doing)
+
+    def _sweep(self, doing: str) -> None:
+        began = Clock.now()
+        self._judge()
+        self._progress(doing)
+        # What is judged grows; it may take a tenth of the time, and no more.
+        self._next_sweep = Clock.now() + max(0.2, 9.0 * (Clock.now() - began))
+        if self.stops_at_first and self._outcome.verdict == "invalid":
+            raise _Over
+
+    def _progress(self, doing: str) -> None:
+        outcome = self._outcome
+        seconds = Clock.now() - outcome.began
+        self.tell(Progress(seconds, doing, outcome.grants, len(outcome.findings)))
+
+    @property
+    def _patience(self) -> float:
+        """How long after a ttl somebody has to be inside, on this machine as it is just now."""
+        return self._bound + LATENESS * self._lateness
+
+    # -- judging ---------------------------------------------------------------------------
+
+    def _judge(self) -> None:
+        outcome = self._outcome
+        outcome.events = sorted(self._fleet.events, key=lambda event: event.at)
+        outcome.grants = sum(one.act == "acquire" and one.phase == "ok" for one in outcome.events)
+        outcome.writes = list(self._resource.writes)
+        outcome.findings = judged(self._recorded())
+
+    def _recorded(self) -> Recorded:
+        kinds = {strike.kind for strike in self._outcome.strikes}
+        return Recorded(
+            events=self._outcome.events,
+            writes=self._outcome.writes,
+            strikes=self._outcome.strikes,
+            quiets=self._quiets,
+            exits=self._fleet.exits,
+            left=self._left,
+            ttl=self._setting.ttl,
+            bound=self._patience,
+            forgives={kind: self._deployment.forgives(kind) for kind in sorted(kinds)},
+            is_guarded=self._workload.is_guarded,
+        )
+
+
+def judged(recorded: Recorded) -> list[Finding]:
+    """Return what is wrong with it."""
+    holds = definite_holds(operations(recorded.events))
+    return [Finding(one.kind, one.at, str(one)) for one in violations(holds)]

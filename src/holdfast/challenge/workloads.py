@@ -1,0 +1,40 @@
+"""What clients do while they hold, and what is behind the lock.
+
+Only what is behind the token check must survive whatever happens: a holder that was frozen between
+its last look at the lease and its write comes too late by any lock (Jepsen's tests of etcd have the
+same three).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from holdfast.model import ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One of them."""
+
+    kind: Literal["lock", "counter", "set", "read-write", "semaphore"]
+    is_guarded: bool = False
+    """Whether the resource refuses a token below one that it has seen."""
+    capacity: int = 1
+
+    @property
+    def writes(self) -> bool:
+        """Whether there is a resource."""
+        return self.kind in {"counter", "set"}
+
+
+WORKLOADS = {
+    "lock": Workload("lock"),
+    "counter": Workload("counter"),
+    "set": Workload("set"),
+    "guarded-counter": Workload("counter", is_guarded=True),
+    "guarded-set": Workload("set", is_guarded=True),
+    "read-write": Workload("read-write", capacity=ALL),
+    "semaphore": Workload("semaphore", capacity=2),
+}
+"""By the name that `--workload` takes."""

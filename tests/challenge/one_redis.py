@@ -1,0 +1,39 @@
+"""One Redis server, and a proxy before it for each client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from servers.proxy import Proxy
+from servers.redis import shared_server
+
+from holdfast.challenge.fault import Fault
+from holdfast.challenge.nemesis.on_ways import way_faults
+
+
+class OneRedis:
+    """A deployment, for as long as its proxies are there."""
+
+    store = "redis"
+
+    def __init__(self, url: str, proxies: list[Proxy]) -> None:
+        self.url = url
+        self._proxies = proxies
+
+    def url_for(self, client: int) -> str:
+        return self._proxies[client].url
+
+    def faults(self) -> list[Fault]:
+        return list(way_faults(lambda client: [self._proxies[client]]))
+
+    def forgives(self, _: str) -> str:
+        return ""
+
+
+@contextmanager
+def one_redis(clients: int) -> Iterator[OneRedis]:
+    server = shared_server()
+    with ExitStack() as stack:
+        proxies = [stack.enter_context(Proxy(server.port, scheme="redis")) for _ in range(clients)]
+        yield OneRedis(server.url, proxies)

@@ -1,0 +1,73 @@
+"""Who is struck, with what and when."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from holdfast.challenge.history import Event
+from holdfast.challenge.nemesis.on_clients import OnClient
+from holdfast.challenge.nemesis.roles import Roles
+from holdfast.challenge.nemesis.schedule import slices
+
+
+def event(client: str, act, phase, at: float) -> Event:
+    return Event(at=at, client=client, act=act, phase=phase, number=1, hold=1, name="door")
+
+
+def fault(kind: str) -> OnClient:
+    return OnClient(kind, "holder", lengths=(1.0, 2.0), begins=lambda *_: None)
+
+
+FAULTS = [fault("frozen"), fault("killed"), fault("late")]
+
+
+def plan(seed: int):
+    drawn = islice(slices(seed, FAULTS, ttl=0.5, clients=4), 9)
+    return [(one.fault.kind, one.strikes) for one in drawn]
+
+
+def test_a_seed_fixes_the_order_the_kinds_and_the_lengths():
+    assert plan(3) == plan(3)
+    assert plan(3) != plan(4)
+
+
+def test_each_kind_has_its_turn_in_every_round():
+    kinds = [kind for kind, _ in plan(5)]
+
+    for start in (0, 3, 6):
+        assert sorted(kinds[start : start + 3]) == ["frozen", "killed", "late"]
+
+
+def test_strikes_are_as_long_as_their_kind_says():
+    lengths = [one.draw.length for _, strikes in plan(6) for one in strikes]
+
+    assert all(0.5 <= length <= 1.0 for length in lengths)
+
+
+def test_who_acquired_holds_until_it_releases_or_is_told_that_it_is_over():
+    roles = Roles()
+
+    roles.see([event("1", "acquire", "ok", 1.0)])
+    assert roles.who("holder", ["0", "1"]) == "1"
+
+    roles.see([event("1", "check", "fail", 2.0)])
+    assert roles.who("holder", ["0", "1"]) is None
+
+
+def test_a_waiter_asks_while_another_holds():
+    roles = Roles()
+
+    roles.see([event("0", "acquire", "invoked", 1.0)])
+    assert roles.who("waiter", ["0", "1"]) is None
+    assert roles.who("asker", ["0", "1"]) == "0"
+
+    roles.see([event("1", "acquire", "ok", 2.0)])
+    assert roles.who("waiter", ["0", "1"]) == "0"
+
+
+def test_the_dead_have_no_role():
+    roles = Roles()
+
+    roles.see([event("1", "acquire", "ok", 1.0)])
+
+    assert roles.who("holder", ["0", "1.1"]) is None

@@ -1,0 +1,117 @@
+"""A run against a real server: what is valid stays valid under faults, and what is not is found."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from challenge.one_redis import one_redis
+from eventually import eventually
+from puppets import environment, is_dead
+
+from holdfast.challenge.clients.fleet import ClientFailed
+from holdfast.challenge.nemesis.choosing import NoSuchFault
+from holdfast.challenge.outcome import Setting
+from holdfast.challenge.running import run
+
+CLIENTS = 3
+HOLDFAST = "holdfast.challenge.clients.holdfast_locks"
+
+
+@pytest.fixture(name="deployment")
+def _deployment():
+    with one_redis(CLIENTS) as one:
+        yield one
+
+
+def setting(*faults: str, workload: str = "guarded-counter", seconds: float = 3.0) -> Setting:
+    return Setting("redis", "holdfast", workload, CLIENTS, 1, seconds, 1.0, faults)
+
+
+@pytest.mark.parametrize(
+    ("flavour", "fault", "workload"),
+    [
+        ("Sync", "holder-replies-held-then-killed", "guarded-counter"),
+        ("Async", "holder-frozen", "guarded-set"),
+        ("Sync", "holder-interrupted", "read-write"),
+        ("Async", "waiter-interrupted", "semaphore"),
+    ],
+)
+def test_a_correct_lock_is_valid_under_a_fault(deployment, tmp_path, flavour, fault, workload):
+    asked = setting(fault, workload=workload)
+
+    outcome = run(asked, deployment, make=f"{HOLDFAST}:{flavour}Contender", folder=tmp_path)
+
+    assert outcome.verdict == "valid", outcome.findings
+    assert outcome.grants > CLIENTS
+    assert {strike.kind for strike in outcome.strikes} == {fault}
+    assert bool(outcome.writes) == ("guarded" in workload)
+    assert not any(write.is_lost for write in outcome.writes)
+
+
+def test_what_lets_two_in_is_found_and_ends_the_run_if_asked(deployment, tmp_path):
+    seen = []
+
+    outcome = run(
+        setting(workload="counter", seconds=60.0),
+        deployment,
+        make="challenge.odd_contenders:LetsAllIn",
+        folder=tmp_path,
+        progress=seen.append,
+        stops_at_first=True,
+    )
+
+    assert outcome.verdict == "invalid"
+    assert "overlap" in {finding.kind for finding in outcome.findings}
+    assert seen[-1].findings
+    assert seen[-1].grants
+
+
+def test_a_client_that_crashes_is_followed_by_another_and_is_told(deployment, tmp_path):
+    outcome = run(
+        setting(seconds=0.1),
+        deployment,
+        make="challenge.odd_contenders:Crashes",
+        folder=tmp_path,
+    )
+
+    assert {event.client for event in outcome.events} > {"0", "0.1"}
+
+
+def test_a_client_that_cannot_begin_ends_the_run_with_its_own_words(deployment, tmp_path):
+    with pytest.raises(ClientFailed, match="nobody listens there"):
+        run(setting(), deployment, make="challenge.odd_contenders:CannotBegin", folder=tmp_path)
+
+
+def test_a_fault_that_is_none_is_refused_with_those_that_are(deployment, tmp_path):
+    with pytest.raises(NoSuchFault, match=r"earthquake.*holder-frozen"):
+        run(setting("earthquake"), deployment, folder=tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_all_clients_are_gone_when_the_run_is(tmp_path, number):
+    script = Path(__file__).with_name("one_run.py")
+    process = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=environment())
+    try:
+        eventually(lambda: len(list(tmp_path.glob("*.jsonl"))) == CLIENTS)
+        eventually(lambda: all(one.stat().st_size for one in tmp_path.glob("*.jsonl")))
+        clients = children(process.pid)
+
+        process.send_signal(number)
+        process.wait()
+
+        assert len(clients) >= CLIENTS
+        eventually(lambda: all(map(is_dead, clients)), what="the clients are dead")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += map(int, (task / "children").read_text().split())
+    return found
