@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from challenge.one_redis import one_redis
-from eventually import eventually
-from puppets import environment, is_dead
+from puppets import environment
 
 from holdfast.challenge.clients.fleet import ClientFailed
+from holdfast.challenge.eventually import eventually
 from holdfast.challenge.nemesis.choosing import NoSuchFault
 from holdfast.challenge.outcome import Setting
+from holdfast.challenge.processes import family, is_dead
 from holdfast.challenge.running import run
 
 CLIENTS = 3
@@ -79,6 +80,7 @@ def test_a_client_that_crashes_is_followed_by_another_and_is_told(deployment, tm
     )
 
     assert {event.client for event in outcome.events} > {"0", "0.1"}
+    assert "crash" in {finding.kind for finding in outcome.findings}
 
 
 def test_a_client_that_cannot_begin_ends_the_run_with_its_own_words(deployment, tmp_path):
@@ -98,20 +100,13 @@ def test_all_clients_are_gone_when_the_run_is(tmp_path, number):
     try:
         eventually(lambda: len(list(tmp_path.glob("*.jsonl"))) == CLIENTS)
         eventually(lambda: all(one.stat().st_size for one in tmp_path.glob("*.jsonl")))
-        clients = children(process.pid)
+        started = family(process.pid)[1:]
 
         process.send_signal(number)
         process.wait()
 
-        assert len(clients) >= CLIENTS
-        eventually(lambda: all(map(is_dead, clients)), what="the clients are dead")
+        assert len(started) > CLIENTS  # and the server
+        eventually(lambda: all(map(is_dead, started)), what="all that it started is dead")
     finally:
         process.kill()
         process.wait()
-
-
-def children(pid: int) -> list[int]:
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        found += map(int, (task / "children").read_text().split())
-    return found

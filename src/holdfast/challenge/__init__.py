@@ -1,5 +1,6 @@
 """The verifier: whether what clients saw of a lock can have been one.
 
 Clients contend while faults strike; the *history* is what they saw, and the *checker* says whether
-one door can have done that. So far the clients are those of a simulation; Jepsen has the words.
+one door can have done that. The clients are processes of their own, on real servers, or those of a
+simulation; Jepsen has the words.
 """

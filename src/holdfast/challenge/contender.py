@@ -18,7 +18,10 @@ class Refused(Exception):
 
 
 class Held(Protocol):
-    """What was acquired."""
+    """What was acquired.
+
+    If it has a `deadline` besides, that is until when, by its last check, it may be acted upon.
+    """
 
     @property
     def token(self) -> int | None:

@@ -8,16 +8,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from holdfast.challenge.checker.holds import definite_holds
-from holdfast.challenge.checker.sweep import violations
+from holdfast.challenge.checker.judging import judge
 from holdfast.challenge.clients.fleet import Fleet
 from holdfast.challenge.clients.order import Order
 from holdfast.challenge.contender import made_by
-from holdfast.challenge.history import operations
 from holdfast.challenge.nemesis.choosing import chosen
 from holdfast.challenge.nemesis.roles import Roles
 from holdfast.challenge.nemesis.schedule import slices
-from holdfast.challenge.outcome import Finding, Outcome, Strike
+from holdfast.challenge.outcome import Outcome, Strike
 from holdfast.challenge.recorded import Recorded
 from holdfast.challenge.resource import Resource
 from holdfast.challenge.workloads import WORKLOADS
@@ -274,7 +272,7 @@ class _Run:
         outcome.events = sorted(self._fleet.events, key=lambda event: event.at)
         outcome.grants = sum(one.act == "acquire" and one.phase == "ok" for one in outcome.events)
         outcome.writes = list(self._resource.writes)
-        outcome.findings = judged(self._recorded())
+        outcome.findings = judge(self._recorded())
 
     def _recorded(self) -> Recorded:
         kinds = {strike.kind for strike in self._outcome.strikes}
@@ -290,9 +288,3 @@ class _Run:
             forgives={kind: self._deployment.forgives(kind) for kind in sorted(kinds)},
             is_guarded=self._workload.is_guarded,
         )
-
-
-def judged(recorded: Recorded) -> list[Finding]:
-    """Return what is wrong with it."""
-    holds = definite_holds(operations(recorded.events))
-    return [Finding(one.kind, one.at, str(one)) for one in violations(holds)]

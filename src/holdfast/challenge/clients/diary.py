@@ -67,7 +67,14 @@ class UnderWay:
         self._diary = diary
         self._invoked = invoked
 
-    def end(self, phase: Phase, *, token: int | None = None, reason: str = "") -> None:
+    def end(
+        self,
+        phase: Phase,
+        *,
+        token: int | None = None,
+        reason: str = "",
+        deadline: float | None = None,
+    ) -> None:
         """Write what came of it."""
         one = self._invoked
         answer = Event(
@@ -80,6 +87,7 @@ class UnderWay:
             name=one.name,
             token=token,
             reason=reason,
+            deadline=deadline,
         )
         self._diary._write(answer)  # noqa: SLF001 - the diary's own second half
 

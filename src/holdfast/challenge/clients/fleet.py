@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from holdfast.challenge.clients.diary import Reader, noted
+from holdfast.challenge.processes import freeze
 from holdfast.challenge.recorded import Exit
 from holdfast.runtime.clock import Clock
 
@@ -134,8 +135,7 @@ class Fleet:
         """Let it stand still, and come back when it does."""
         life = self._lives[number]
         life.is_frozen = True
-        life.process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, life.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        freeze(life.process)
 
     def thaw(self, number: int) -> None:
         """Let it go on."""

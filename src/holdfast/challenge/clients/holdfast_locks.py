@@ -10,6 +10,7 @@ from holdfast import AsyncLocks, Locks
 from holdfast.challenge.contender import Refused
 from holdfast.errors import LeaseLost, NotAcquired, NotOwner, TokenUnavailable
 from holdfast.model import ALL
+from holdfast.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -66,6 +67,7 @@ class SyncHeld:
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
+        self.deadline: float | None = None
 
     @property
     def token(self) -> int | None:
@@ -74,7 +76,7 @@ class SyncHeld:
 
     def check(self) -> None:
         """See the protocol."""
-        _check(self._lease)
+        self.deadline = _checked(self._lease)
 
     def release(self) -> None:
         """See the protocol."""
@@ -167,6 +169,7 @@ class AsyncHeld:
     def __init__(self, contender: AsyncContender, lease: AsyncLease) -> None:
         self._contender = contender
         self._lease = lease
+        self.deadline: float | None = None
 
     @property
     def token(self) -> int | None:
@@ -177,7 +180,7 @@ class AsyncHeld:
         """See the protocol."""
 
         async def check() -> None:  # on the loop, to which all of a lease belongs
-            _check(self._lease)
+            self.deadline = _checked(self._lease)
 
         self._contender.on_loop(check())
 
@@ -211,8 +214,10 @@ def _token(lease: Lease | AsyncLease) -> int | None:
         return None
 
 
-def _check(lease: Lease | AsyncLease) -> None:
+def _checked(lease: Lease | AsyncLease) -> float:
+    """Return until when it may be acted upon; who is frozen here only tells a later time."""
     try:
         lease.check()
     except LeaseLost as error:
         raise Refused(str(error)) from error
+    return lease.remaining + Clock.now()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.challenge.clients.order import Order
     from holdfast.challenge.clients.signals import Signals
     from holdfast.challenge.contender import Contender, Held, SharingContender
-    from holdfast.challenge.history import Act, Phase
+    from holdfast.challenge.history import Phase
     from holdfast.challenge.resource import ResourceClient
 
 T = TypeVar("T")
@@ -143,28 +143,31 @@ class Player:
         resource.write(more, client=client, hold=hold, token=held.token)
 
     def _look(self, held: Held) -> bool:
-        return self._noted("check", held.check) == "ok"
+        """Ask the lease itself, and note until when it says so, if it says that."""
+        one = self._diary.begin("check", self._order.name)
+        phase, reason = self._came_of(held.check)
+        one.end(phase, reason=reason, deadline=getattr(held, "deadline", None))
+        return phase == "ok"
 
     def _release(self, held: Held, *, is_trusted: bool) -> None:
         """Give it back, also when it is over, as leaving a block does."""
-        self._noted("release", held.release, is_over=not is_trusted)
+        one = self._diary.begin("release", self._order.name)
+        phase, reason = self._came_of(held.release)
+        if phase == "ok" and not is_trusted:  # what was over has not been held since
+            phase, reason = "fail", "it was over before"
+        one.end(phase, reason=reason)
 
-    def _noted(self, act: Act, call: Callable[[], None], *, is_over: bool = False) -> Phase:
-        """Call it and write down what came of it; what was over before has not been held since."""
-        one = self._diary.begin(act, self._order.name)
-        phase: Phase = "fail" if is_over else "ok"
-        reason = "it was over before" if is_over else ""
+    def _came_of(self, call: Callable[[], None]) -> tuple[Phase, str]:
         try:
             with self._signals.let_in():
                 call()
         except Refused as error:
-            phase, reason = "fail", str(error)
+            return "fail", str(error)
         except KeyboardInterrupt:
-            phase, reason = "unknown", "interrupted"
+            return "unknown", "interrupted"
         except Exception as error:  # noqa: BLE001 - as for an acquire
-            phase, reason = "unknown", _told(error)
-        one.end(phase, reason=reason)
-        return phase
+            return "unknown", _told(error)
+        return "ok", ""
 
 
 def _told(error: Exception) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.challenge.nemesis.combining import then_killed
 from holdfast.challenge.nemesis.on_clients import client_faults
+from holdfast.challenge.nemesis.on_ways import way_faults
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ def chosen(
 
 def all_faults(fleet: Fleet, deployment: Deployment) -> dict[str, Fault]:
     """Return by its kind whatever can be done to these clients and to this deployment."""
-    own = list(deployment.faults())
-    found: list[Fault] = [*client_faults(fleet), *own]
-    found += [then_killed(fault, fleet) for fault in own if fault.kind.endswith("-held")]
+    on_ways = way_faults(deployment.ways)
+    found: list[Fault] = [*client_faults(fleet), *on_ways, *deployment.faults()]
+    found += [then_killed(fault, fleet) for fault in on_ways if fault.kind.endswith("-held")]
     return {fault.kind: fault for fault in found}

@@ -6,12 +6,13 @@ carries out after its client gave up on it, or an answer to somebody who has lon
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast.challenge.fault import Draw, Role
+    from holdfast.challenge.servers.proxy import Proxy
 
 HELD = (1.05, 1.6)
 """In ttls: longer than a lease lasts that is not renewed."""
@@ -20,55 +21,20 @@ BRIEFLY = (0.06, 0.6)
 ALWAYS = float("inf")
 
 
-class Way(Protocol):
-    """A proxy between one client and one server."""
-
-    def hold_requests(self, which: Callable[[object], bool], *, times: float) -> object:
-        """Keep what comes from the client."""
-
-    def hold_replies(self, which: Callable[[object], bool], *, times: float) -> object:
-        """Keep what the server answers."""
-
-    def lose_requests(self, which: Callable[[object], bool], *, times: float) -> object:
-        """Drop what comes from the client."""
-
-    def lose_reply_to(self, which: Callable[[object], bool], *, times: float) -> object:
-        """Drop what the server answers."""
-
-    def cut_reply_to(self, which: Callable[[object], bool], *, after: int, times: float) -> object:
-        """Reset the connection in the middle of an answer."""
-
-    def let_through(self) -> None:
-        """Deliver what is held."""
-
-    def lose_what_is_held(self) -> None:
-        """Reset all connections, with what is held on them."""
-
-    def delay(self, seconds: float) -> None:
-        """Let each message take so long."""
-
-    def cut(self) -> None:
-        """Deliver nothing more, and close nothing."""
-
-    def mend(self) -> None:
-        """Be a way again."""
-
-
 class OnWay:
     """One kind, made of what is done to each proxy on the way of its victim, and what undoes it."""
 
     is_destructive = False
-    lacks = ""
 
     def __init__(
         self,
         kind: str,
         role: Role,
-        ways: Callable[[int], Sequence[Way]],
+        ways: Callable[[int], Sequence[Proxy]],
         *,
         lengths: tuple[float, float],
-        begins: Callable[[Way, Draw], object],
-        ends: Callable[[Way], None],
+        begins: Callable[[Proxy, Draw], object],
+        ends: Callable[[Proxy], None],
     ) -> None:
         self.kind = kind
         self.role: Role | None = role
@@ -76,7 +42,8 @@ class OnWay:
         self._ways = ways
         self._begins = begins
         self._ends = ends
-        self._struck: list[Way] = []
+        self._struck: list[Proxy] = []
+        self.lacks = "" if ways(0) else "it needs a proxy on the way of each client"
 
     def begin(self, draw: Draw, victim: int | None) -> str:
         """See the protocol."""
@@ -92,7 +59,7 @@ class OnWay:
             self._ends(self._struck.pop())
 
 
-def way_faults(ways: Callable[[int], Sequence[Way]]) -> list[OnWay]:
+def way_faults(ways: Callable[[int], Sequence[Proxy]]) -> list[OnWay]:
     """Return what can be done to the ways of clients; `ways` gives the proxies of each."""
 
     def held(kind: str, role: Role, lengths: tuple[float, float]) -> list[OnWay]:
@@ -112,7 +79,7 @@ def way_faults(ways: Callable[[int], Sequence[Way]]) -> list[OnWay]:
             for suffix, end in ends
         ]
 
-    def lost(kind: str, begins: Callable[[Way, Draw], object]) -> OnWay:
+    def lost(kind: str, begins: Callable[[Proxy, Draw], object]) -> OnWay:
         return OnWay(kind, "holder", ways, lengths=HELD, begins=begins, ends=_mend)
 
     return [
@@ -134,47 +101,47 @@ def way_faults(ways: Callable[[int], Sequence[Way]]) -> list[OnWay]:
     ]
 
 
-def _hold_requests(way: Way, _: Draw) -> object:
+def _hold_requests(way: Proxy, _: Draw) -> object:
     return way.hold_requests(_whatever, times=ALWAYS)
 
 
-def _hold_replies(way: Way, _: Draw) -> object:
+def _hold_replies(way: Proxy, _: Draw) -> object:
     return way.hold_replies(_whatever, times=ALWAYS)
 
 
-def _lose_requests(way: Way, _: Draw) -> object:
+def _lose_requests(way: Proxy, _: Draw) -> object:
     return way.lose_requests(_whatever, times=ALWAYS)
 
 
-def _lose_replies(way: Way, _: Draw) -> object:
+def _lose_replies(way: Proxy, _: Draw) -> object:
     return way.lose_reply_to(_whatever, times=ALWAYS)
 
 
-def _cut(way: Way, _: Draw) -> None:
+def _cut(way: Proxy, _: Draw) -> None:
     way.cut()
 
 
-def _cut_replies(way: Way, draw: Draw) -> object:
+def _cut_replies(way: Proxy, draw: Draw) -> object:
     return way.cut_reply_to(_whatever, after=int(8 * draw.strength), times=ALWAYS)
 
 
-def _delay(way: Way, draw: Draw) -> None:
+def _delay(way: Proxy, draw: Draw) -> None:
     way.delay(0.001 + 0.05 * draw.strength)
 
 
-def _let_through(way: Way) -> None:
+def _let_through(way: Proxy) -> None:
     way.let_through()
 
 
-def _lose_what_is_held(way: Way) -> None:
+def _lose_what_is_held(way: Proxy) -> None:
     way.lose_what_is_held()
 
 
-def _mend(way: Way) -> None:
+def _mend(way: Proxy) -> None:
     way.mend()
 
 
-def _hurry(way: Way) -> None:
+def _hurry(way: Proxy) -> None:
     way.delay(0.0)
 
 
