@@ -16,7 +16,7 @@ from holdfast.challenge.eventually import eventually
 from holdfast.challenge.nemesis.choosing import NoSuchFault
 from holdfast.challenge.outcome import Setting
 from holdfast.challenge.processes import family, is_dead
-from holdfast.challenge.running import run
+from holdfast.challenge.running import Enough, run
 
 CLIENTS = 3
 HOLDFAST = "holdfast.challenge.clients.holdfast_locks"
@@ -69,6 +69,17 @@ def test_what_lets_two_in_is_found_and_ends_the_run_if_asked(deployment, tmp_pat
     assert "overlap" in {finding.kind for finding in outcome.findings}
     assert seen[-1].findings
     assert seen[-1].grants
+
+
+def test_whoever_is_told_of_the_progress_can_end_the_run(deployment, tmp_path):
+    def tell(now) -> None:
+        if now.grants:
+            raise Enough
+
+    outcome = run(setting(seconds=600.0), deployment, folder=tmp_path, progress=tell)
+
+    assert outcome.verdict == "valid"
+    assert outcome.events
 
 
 def test_a_client_that_crashes_is_followed_by_another_and_is_told(deployment, tmp_path):

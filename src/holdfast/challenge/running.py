@@ -49,6 +49,10 @@ class NothingStarted(RuntimeError):
     """The clients did not come to ask for anything."""
 
 
+class Enough(Exception):
+    """Raised by whoever is told of the progress: the run ends, with what was found until then."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far a run is."""
@@ -76,17 +80,13 @@ def run(
 
     `make` is the class of contenders, as "module:name". `clocks_ahead` is by how much the wall
     clock of each client is wrong. A run that `stops_at_first` ends with the first thing that is
-    wrong and not documented.
+    wrong and not documented; one whose `progress` raises Enough, with what it has.
     """
     one = _Run(setting, deployment, make=make, folder=folder, bound=bound)
     one.tell = progress or (lambda _: None)
     one.stops_at_first = stops_at_first
     one.clocks_ahead = clocks_ahead
     return one.run()
-
-
-class _Over(Exception):
-    """What was asked for has been found."""
 
 
 class _Run:
@@ -125,7 +125,7 @@ class _Run:
             stack.enter_context(self._fleet)
             try:
                 self._play()
-            except _Over:
+            except Enough:
                 pass
             else:
                 self._end()
@@ -253,7 +253,7 @@ class _Run:
         # What is judged grows; it may take a tenth of the time, and no more.
         self._next_sweep = Clock.now() + max(0.2, 9.0 * (Clock.now() - began))
         if self.stops_at_first and self._outcome.verdict == "invalid":
-            raise _Over
+            raise Enough
 
     def _progress(self, doing: str) -> None:
         outcome = self._outcome
