@@ -110,6 +110,24 @@ def checked_options(options: Mapping[str, Any], *, topology: str) -> dict[str, A
     return found
 
 
+def database_in(url: str, *, where: str) -> dict[str, int]:
+    """Return the database that the path of a URL names, as an option; nothing if it names none.
+
+    The driver takes what is no number for the first database, in silence: two applications that
+    meant to be apart would exclude each other.
+    """
+    path = unquote(split(url).path).strip("/")
+    if "@" in path:
+        # What stands before it is the rest of a password: not to be shown.
+        raise ConfigurationError(f"{where}: a slash in a user or a password is written %2F")
+    if path and not (path.isascii() and path.isdecimal()):
+        raise ConfigurationError(
+            f"{where}: {path!r} is not the number of a database; to keep applications apart in "
+            "one database, give each a namespace="
+        )
+    return {"db": int(path)} if path else {}
+
+
 # -- clients ---------------------------------------------------------------------------
 
 _KEPT = frozenset(

@@ -11,6 +11,7 @@ from holdfast.backends.redis.addresses import (
     Address,
     address_of_client,
     checked_options,
+    database_in,
     endpoints_of,
 )
 from holdfast.core.locating import split
@@ -27,11 +28,7 @@ def addresses_of_url(
     login = {"username": unquote(user), "password": unquote(password)}
     shared: dict[str, Any] = {key: value for key, value in login.items() if value}
     shared |= checked_options(options, topology="single")
-    path = parts.path.strip("/")
-    if path:
-        if not path.isdecimal():
-            raise ConfigurationError(f"{where}: {path!r} is not the number of a database")
-        shared["db"] = int(path)
+    shared |= database_in(url, where=where)
     found = endpoints_of(hosts, port=PORT, where=where)
     if len(set(found)) < len(found):
         raise ConfigurationError(f"{where} names a node twice")

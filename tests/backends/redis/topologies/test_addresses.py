@@ -54,6 +54,9 @@ def test_sentinels_are_spoken_to_with_the_same_tls():
         ("redis+cluster://h1?sentinel_password=x", "only for redis"),
         ("redis://h1?sentinel_password=x", "only for redis"),
         ("redis://h1?db=x", "the number of a database"),
+        ("redis://h1/abc", "'abc' is not the number of a database"),
+        ("redis://h1/0/shop", "'0/shop' is not the number of a database"),
+        ("rediss://h1/1/2", "'1/2' is not the number of a database"),
         ("unix://host/path.sock", "unix:///run/redis.sock"),
         ("unix://", "unix:///run/redis.sock"),
     ],
@@ -72,3 +75,10 @@ def test_a_password_is_not_shown(url):
     with Locks(url) as locks:
         assert "s3cret" not in repr(locks) + locks.location
     assert "s3cret" not in repr(read(url))
+
+
+def test_a_password_with_a_slash_is_not_taken_for_a_database():
+    with pytest.raises(ConfigurationError, match="is written %2F") as refused:
+        Locks("redis://:s3/cret@h1")
+
+    assert "cret" not in str(refused.value)

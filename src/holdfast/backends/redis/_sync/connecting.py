@@ -12,6 +12,7 @@ from holdfast.backends.redis.addresses import (
     address_of_client,
     address_of_url,
     checked_options,
+    database_in,
     understood,
 )
 from holdfast.backends.redis.connection.threads import Wire, kind_of_connection
@@ -28,7 +29,7 @@ AnyWire = Wire | Cluster
 def wire_to_url(url: str, *, where: str, options: Mapping[str, Any], clock: Clock) -> AnyWire:
     """Return the way to what the URL names."""
     if url.partition("://")[0] in ("redis", "rediss"):
-        given = checked_options(options, topology="single")
+        given = database_in(url, where=where) | checked_options(options, topology="single")
         return Wire.from_url(url, options=given, clock=clock, where=where)
     return _wire_to(address_of_url(url, where=where, options=options), clock)
 
