@@ -205,6 +205,17 @@ def checked_if_held(choice: str) -> Literal["wait", "skip", "raise"]:
     return choice  # type: ignore[return-value]
 
 
+def checked_skipped(skipped: object, *, if_held: str) -> object:
+    """Return what a call returns that was skipped, or refuse it where none is."""
+    if skipped is UNSET:
+        return None
+    if if_held != "skip":
+        raise ConfigurationError(
+            "skipped= is what a skipped call returns: it goes with if_held='skip'"
+        )
+    return skipped
+
+
 def checked_switch(option: str, value: object) -> bool:
     """Return whether an option is on: true or false in a call, and one of a few words in a URL."""
     found = _SWITCHES.get(str(value).lower())

@@ -44,6 +44,25 @@ def sync_examples() -> None:
 
     assert_type(ship(7, fast=True), str | None)
 
+    @locks.locked("order:{number}", if_held="skip", skipped=False)
+    def told(number: int) -> str:
+        return str(number)
+
+    assert_type(told(7), str | bool)
+
+    @locks.locked("order:{number}", if_held="raise", ttl=5.0)
+    def insistent(number: int) -> str:
+        return str(number)
+
+    assert_type(insistent(7), str)
+
+    @locks.locked(lambda number: f"order:{number}")
+    def waiting(number: int) -> str:
+        return str(number)
+
+    assert_type(waiting(7), str)
+    locks.locked("a", skipped=None)  # type: ignore[call-overload] # pyright: ignore[reportCallIssue]
+
     @lock
     def guarded(number: int) -> str:
         return str(number)
@@ -108,4 +127,10 @@ async def async_examples() -> None:
         async def ship(number: int) -> str:
             return str(number)
 
-        assert_type(await ship(7), str | None)
+        assert_type(await ship(7), str)
+
+        @locks.locked("order:{number}", if_held="skip", skipped=0)
+        async def perhaps(number: int) -> str:
+            return str(number)
+
+        assert_type(await perhaps(7), str | int)

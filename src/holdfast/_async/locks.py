@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from holdfast._async.adopting import AsyncAdoption
 from holdfast._async.lock import AsyncLock, refuse_other_flavour
@@ -12,17 +13,20 @@ from holdfast._async.many import AsyncAllOf
 from holdfast._async.opening import AsyncOpening
 from holdfast._async.rwlock import AsyncRWLock
 from holdfast._async.semaphore import AsyncSemaphore
+from holdfast.core.decorating import is_bare, locked_without_name
 from holdfast.core.naming import checked_name, checked_prefix, name_for_call
 from holdfast.core.sequencing import from_text, no_sequencers
 from holdfast.errors import ConfigurationError, NotAcquired, TokenUnavailable
 from holdfast.model import TokenQuality
 from holdfast.options import (
+    UNSET,
     AdoptKeywords,
     LockKeywords,
     LockOptions,
     checked_if_held,
     checked_keywords,
     checked_owner,
+    checked_skipped,
     checked_token,
 )
 
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
 
 
 class AsyncLocks(AsyncOpening):
@@ -71,31 +76,62 @@ class AsyncLocks(AsyncOpening):
         """Return what holds all of the names or none."""
         return AsyncAllOf(self._client, names, self._options(options))
 
+    @overload
+    def locked(
+        self,
+        name: str | Callable[..., str],
+        *,
+        if_held: Literal["wait", "raise"] = "wait",
+        **options: Unpack[LockKeywords],
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R]]]: ...
+
+    @overload
+    def locked(
+        self,
+        name: str | Callable[..., str],
+        *,
+        if_held: Literal["skip"],
+        **options: Unpack[LockKeywords],
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R | None]]]: ...
+
+    @overload
+    def locked(
+        self,
+        name: str | Callable[..., str],
+        *,
+        if_held: Literal["skip"],
+        skipped: S,
+        **options: Unpack[LockKeywords],
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R | S]]]: ...
+
     def locked(
         self,
         name: str | Callable[..., str],
         *,
         if_held: Literal["wait", "skip", "raise"] = "wait",
+        skipped: object = UNSET,
         **options: Unpack[LockKeywords],
-    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R | None]]]:
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, object]]]:
         """Decorate a function so that it runs under a lock named after its arguments.
 
         `"order:{order_id}"` is filled from the call. When the name is held, the call
-        waits, returns None without running (skip), or raises NotAcquired (raise).
+        waits, returns `skipped` (None) without running (skip), or raises NotAcquired (raise).
         """
-        checked_if_held(if_held)
+        if is_bare(name, caller=sys._getframe(1)):  # noqa: SLF001 - Python has no other way
+            raise locked_without_name(name)
+        instead = checked_skipped(skipped, if_held=checked_if_held(if_held))
         lock_options = self._options(options)
         if if_held != "wait":
             lock_options = replace(lock_options, timeout=0.0)
 
         def decorate(
             function: Callable[P, Awaitable[R]],
-        ) -> Callable[P, Coroutine[Any, Any, R | None]]:
+        ) -> Callable[P, Coroutine[Any, Any, object]]:
             refuse_other_flavour(function)
             name_for = name_for_call(name, function)
 
             @functools.wraps(function)
-            async def locked(*args: P.args, **kwargs: P.kwargs) -> R | None:
+            async def locked(*args: P.args, **kwargs: P.kwargs) -> object:
                 lock = AsyncLock(self._client, name_for(*args, **kwargs), lock_options)
                 has_entered = False
                 try:
@@ -104,7 +140,7 @@ class AsyncLocks(AsyncOpening):
                         return await function(*args, **kwargs)
                 except NotAcquired:
                     if if_held == "skip" and not has_entered:
-                        return None
+                        return instead
                     raise
 
             return locked

@@ -242,6 +242,11 @@ class Lock:
 
 def refuse_other_flavour(function: Callable[..., Any]) -> None:
     """Raise if the function cannot be decorated by a lock of this flavour."""
+    if not callable(function):
+        raise TypeError(
+            f"a lock decorates a function, and {function!r} is none; write "
+            "@locks.locked('name') or @locks.lock('name') above the function"
+        )
     if not runtime.is_flavoured(function):
         name = getattr(function, "__qualname__", repr(function))
         raise ConfigurationError(

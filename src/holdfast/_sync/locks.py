@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack, overload
 
 from holdfast._sync.adopting import Adoption
 from holdfast._sync.lock import Lock, refuse_other_flavour
@@ -14,17 +15,20 @@ from holdfast._sync.many import AllOf
 from holdfast._sync.opening import Opening
 from holdfast._sync.rwlock import RWLock
 from holdfast._sync.semaphore import Semaphore
+from holdfast.core.decorating import is_bare, locked_without_name
 from holdfast.core.naming import checked_name, checked_prefix, name_for_call
 from holdfast.core.sequencing import from_text, no_sequencers
 from holdfast.errors import ConfigurationError, NotAcquired, TokenUnavailable
 from holdfast.model import TokenQuality
 from holdfast.options import (
+    UNSET,
     AdoptKeywords,
     LockKeywords,
     LockOptions,
     checked_if_held,
     checked_keywords,
     checked_owner,
+    checked_skipped,
     checked_token,
 )
 
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
 
 
 class Locks(Opening):
@@ -73,31 +78,62 @@ class Locks(Opening):
         """Return what holds all of the names or none."""
         return AllOf(self._client, names, self._options(options))
 
+    @overload
+    def locked(
+        self,
+        name: str | Callable[..., str],
+        *,
+        if_held: Literal["wait", "raise"] = "wait",
+        **options: Unpack[LockKeywords],
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+    @overload
+    def locked(
+        self,
+        name: str | Callable[..., str],
+        *,
+        if_held: Literal["skip"],
+        **options: Unpack[LockKeywords],
+    ) -> Callable[[Callable[P, R]], Callable[P, R | None]]: ...
+
+    @overload
+    def locked(
+        self,
+        name: str | Callable[..., str],
+        *,
+        if_held: Literal["skip"],
+        skipped: S,
+        **options: Unpack[LockKeywords],
+    ) -> Callable[[Callable[P, R]], Callable[P, R | S]]: ...
+
     def locked(
         self,
         name: str | Callable[..., str],
         *,
         if_held: Literal["wait", "skip", "raise"] = "wait",
+        skipped: object = UNSET,
         **options: Unpack[LockKeywords],
-    ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
+    ) -> Callable[[Callable[P, R]], Callable[P, object]]:
         """Decorate a function so that it runs under a lock named after its arguments.
 
         `"order:{order_id}"` is filled from the call. When the name is held, the call
-        waits, returns None without running (skip), or raises NotAcquired (raise).
+        waits, returns `skipped` (None) without running (skip), or raises NotAcquired (raise).
         """
-        checked_if_held(if_held)
+        if is_bare(name, caller=sys._getframe(1)):  # noqa: SLF001 - Python has no other way
+            raise locked_without_name(name)
+        instead = checked_skipped(skipped, if_held=checked_if_held(if_held))
         lock_options = self._options(options)
         if if_held != "wait":
             lock_options = replace(lock_options, timeout=0.0)
 
         def decorate(
             function: Callable[P, R],
-        ) -> Callable[P, R | None]:
+        ) -> Callable[P, object]:
             refuse_other_flavour(function)
             name_for = name_for_call(name, function)
 
             @functools.wraps(function)
-            def locked(*args: P.args, **kwargs: P.kwargs) -> R | None:
+            def locked(*args: P.args, **kwargs: P.kwargs) -> object:
                 lock = Lock(self._client, name_for(*args, **kwargs), lock_options)
                 has_entered = False
                 try:
@@ -106,7 +142,7 @@ class Locks(Opening):
                         return function(*args, **kwargs)
                 except NotAcquired:
                     if if_held == "skip" and not has_entered:
-                        return None
+                        return instead
                     raise
 
             return locked
