@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import importlib
+import logging
+import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qsl
 
@@ -35,12 +37,32 @@ ROOMS = (
 )
 """The stores: each is a room of `holdfast.backends`, and one line here."""
 
+EMBEDDED = "sqlite://"
+"""The URL of the embedded default, in the file of this user."""
+VARIABLE = "HOLDFAST_URL"
+"""Where an environment says which store is meant by who does not say it."""
+
 
 def open_backend(
     url: str | None, *, flavour: str, namespace: str, clock: Clock, options: dict[str, object]
 ) -> Any:  # noqa: ANN401 - of either flavour
-    """Return the backend that the URL names; None is the embedded default. No I/O yet."""
-    parts = _split("sqlite://" if url is None else url)
+    """Return the backend that the URL names. No I/O yet.
+
+    None is what the environment says, and the embedded default where it says nothing.
+    """
+    if url is not None or not (said := os.environ.get(VARIABLE)):
+        return _open(EMBEDDED if url is None else url, flavour, namespace, clock, options)
+    try:
+        backend = _open(said, flavour, namespace, clock, options)
+    except ConfigurationError as error:
+        # It stands in no file of the program: say where to look.
+        raise ConfigurationError(f"{VARIABLE}: {error}") from error
+    logging.getLogger("holdfast").info("locks at %s, as %s says", backend.location, VARIABLE)
+    return backend
+
+
+def _open(url: str, flavour: str, namespace: str, clock: Clock, options: dict[str, object]) -> Any:  # noqa: ANN401 - as above
+    parts = _split(url)
     room = _room_of(parts.scheme)
     if room is None:
         # As SQLAlchemy writes it, with the driver: the one example is enough.
@@ -48,7 +70,7 @@ def open_backend(
         rooms = ROOMS if meant is None else (meant,)
         examples = (one for store in rooms for one in declared(store).schemes.values())
         raise ConfigurationError(
-            f"unknown scheme {parts.scheme!r} in {masked(url or '')!r}; accepted: "
+            f"unknown scheme {parts.scheme!r} in {masked(url)!r}; accepted: "
             + ", ".join(sorted(examples))
         )
     in_url = dict(parse_qsl(parts.query, keep_blank_values=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,42 @@ def test_an_unknown_option_of_a_store_is_refused_listing_the_known_ones(open_it,
 
     assert "unknown option" in told
     assert accepted in told
+
+
+@pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
+def test_without_a_url_the_environment_says_which_store(flavour, monkeypatch, caplog, tmp_path):
+    """As for the command: else a program and its operator would look at two stores."""
+    caplog.set_level(logging.INFO, logger="holdfast")
+    monkeypatch.setenv("HOLDFAST_URL", f"sqlite://{tmp_path}/chosen.db")
+
+    locks = flavour()
+
+    assert locks.location == f"{tmp_path}/chosen.db"
+    assert f"locks at {tmp_path}/chosen.db, as HOLDFAST_URL says" in caplog.messages
+
+
+def test_a_url_that_is_given_wins_over_the_environment(monkeypatch, caplog):
+    caplog.set_level(logging.INFO, logger="holdfast")
+    monkeypatch.setenv("HOLDFAST_URL", "foo://host")
+
+    assert Locks("memory://").location.startswith("memory")
+    assert caplog.messages == []
+
+
+def test_an_empty_variable_says_nothing(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOLDFAST_URL", "")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    assert Locks().location == f"{tmp_path}/holdfast/locks.db"
+
+
+def test_a_wrong_url_in_the_environment_is_refused_naming_the_variable(monkeypatch):
+    monkeypatch.setenv("HOLDFAST_URL", "foo://me:s3cret@host")
+
+    told = refusal(Locks)
+
+    assert told.startswith("HOLDFAST_URL: unknown scheme 'foo'")
+    assert "s3cret" not in told
 
 
 def test_every_refusal_is_one_of_ours():

@@ -36,7 +36,7 @@ def opened(
         raise ConfigurationError(
             f"there is no file {missing}, so nothing was ever locked there; correct the path"
         )
-    with Locks(url or None, namespace=namespace, **options) as locks:
+    with Locks(url or urls.EMBEDDED, namespace=namespace, **options) as locks:
         is_alone = locks.capabilities.token_quality is TokenQuality.PROCESS
         if is_alone and not alone_is_fine:
             raise ConfigurationError(
@@ -51,7 +51,7 @@ def opened_backend(url: str | None, *, namespace: str, clock: Clock) -> Iterator
     """Give the store itself, for what is no client's matter, and close it afterwards."""
     _refuse_without_scheme(url)
     backend: Backend = urls.open_backend(
-        url or None, flavour="_sync", namespace=namespace, clock=clock, options={}
+        url or urls.EMBEDDED, flavour="_sync", namespace=namespace, clock=clock, options={}
     )
     try:
         yield backend

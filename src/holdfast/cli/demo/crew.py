@@ -158,8 +158,7 @@ def enter_stage(me: str, *, ttl: float = DEFAULT_TTL) -> Locks:
     """Return the worker's client, on the store that the director chose."""
     # What befalls a lease is what the story shows; the log would tell it a second time.
     logging.getLogger("holdfast").addHandler(logging.NullHandler())
-    url = os.environ.get("HOLDFAST_URL") or None
-    return Locks(url, namespace="holdfast-demo", label=me, ttl=ttl)
+    return Locks(namespace="holdfast-demo", label=me, ttl=ttl)
 
 
 def tell(did: str, **facts: object) -> None:
