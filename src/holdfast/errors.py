@@ -19,6 +19,9 @@
 
 Contention, loss, ignorance and outage are four branches because the caller does four
 different things. The driver's own error is always the `__cause__`.
+
+Each can be made from its message alone: so a serializer that keeps no more than that, as JSON in
+Celery, gives back the same class. Fields that it did not keep are empty.
 """
 
 from __future__ import annotations
@@ -92,7 +95,7 @@ class NotAcquired(LockError):
         self,
         message: str,
         *,
-        name: str,
+        name: str | None = None,
         holders: Sequence[Holder] = (),
         place: int | None = None,
         closing: Sequence[Closing] = (),
@@ -110,8 +113,8 @@ class AcquireTimeout(NotAcquired, TimeoutError):
         self,
         message: str,
         *,
-        name: str,
-        waited: float,
+        name: str | None = None,
+        waited: float = 0.0,
         holders: Sequence[Holder] = (),
         place: int | None = None,
         closing: Sequence[Closing] = (),
@@ -131,9 +134,17 @@ class LeaseLost(LockError):
     exit_code = 73
     http_status = 409
 
-    def __init__(self, *, name: str, token: int | None, reason: str, hint: str = "") -> None:
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        name: str | None = None,
+        token: int | None = None,
+        reason: str = "",
+        hint: str = "",
+    ) -> None:
         said = _REASONS.get(reason, reason) + (f"; {hint}" if hint else "")
-        super().__init__(f"lease on {name!r} lost: {said}", name=name)
+        super().__init__(message or f"lease on {name!r} lost: {said}", name=name)
         self.token = token
         self.reason = reason
 
@@ -199,7 +210,9 @@ class Stale(LockError):
 class StaleToken(Stale):
     """The resource has seen a larger token (`seen`) than ours (`token`): the lease is over."""
 
-    def __init__(self, message: str, *, name: str | None = None, token: int, seen: int) -> None:
+    def __init__(
+        self, message: str, *, name: str | None = None, token: int = 0, seen: int = 0
+    ) -> None:
         super().__init__(message, name=name)
         self.token = token
         self.seen = seen

@@ -1,0 +1,42 @@
+"""What is left of an error on its way to another process."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from holdfast import errors
+from holdfast.errors import AcquireTimeout, LeaseLost, LockError, StaleToken
+
+
+@pytest.mark.parametrize("name", errors.__all__)
+def test_every_error_can_be_made_from_its_message_alone(name):
+    """As serializers do that keep no more: Celery's, by default."""
+    kind = getattr(errors, name)
+
+    made = kind("'door' is held: by vm pid 7")
+
+    assert isinstance(made, LockError)
+    assert str(made) == "'door' is held: by vm pid 7"
+    assert made.args == (str(made),)
+    assert made.name is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AcquireTimeout("'door' is held", name="door", waited=1.5, place=2),
+        LeaseLost(name="door", token=7, reason="broken", hint="somebody did"),
+        StaleToken("too late", name="door", token=7, seen=9),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_an_error_is_made_again_from_what_it_was_given(error):
+    """By its args, which is the message; and by pickle, with all its fields."""
+    again = type(error)(*error.args)
+    copied = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+
+    assert str(again) == str(copied) == str(error)
+    assert vars(copied) == vars(error)
+    assert vars(again).keys() == vars(error).keys()

@@ -1,0 +1,87 @@
+"""A shop of Celery's: `celery -A shop_of_tasks worker` works, run as a program it sends tasks.
+
+Broker and results are folders, so that no server is needed; the serializer is Celery's default.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+
+from celery import Celery
+from celery.result import AsyncResult
+
+import holdfast
+
+PLACE = os.environ["SHOP"]
+PATIENCE = 60.0
+
+app = Celery("shop", broker="filesystem://", backend=f"file://{PLACE}/results")
+app.conf.broker_transport_options = {
+    "data_folder_in": f"{PLACE}/queue",
+    "data_folder_out": f"{PLACE}/queue",
+    "control_folder": f"{PLACE}/control",
+    "polling_interval": 0.05,
+}
+locks = holdfast.Locks(f"sqlite://{PLACE}/locks.db", label="celery")
+
+
+@app.task(name="pay")
+@locks.locked("order:{order_id}", if_held="raise")
+def pay(order_id: int) -> str:
+    return f"paid {order_id}"
+
+
+@app.task(
+    name="pay_later",
+    autoretry_for=(holdfast.NotAcquired,),
+    retry_kwargs={"countdown": 0.1},
+    max_retries=None,
+)
+@locks.locked("order:{order_id}", if_held="raise")
+def pay_later(order_id: int) -> str:
+    return f"paid {order_id}"
+
+
+@app.task(name="lose")
+def lose() -> None:
+    with locks.lock("lost") as lease:
+        locks.break_("lost")
+        lease.check()
+
+
+def main() -> None:
+    """Send tasks as an application does, and tell what came back."""
+    told: dict[str, object] = {"free": result_of(pay.delay(7))}
+    with locks.lock("order:7"):
+        told["held"] = failure_of(pay.delay(7), holdfast.AcquireTimeout)
+        later = pay_later.delay(7)
+        until(lambda: later.state == "RETRY")
+    told["retried"] = result_of(later)
+    told["lost"] = failure_of(lose.delay(), holdfast.LeaseLost)
+    print(json.dumps(told))  # noqa: T201 - it is what the test reads
+
+
+def result_of(sent: AsyncResult) -> object:
+    return sent.get(timeout=PATIENCE, interval=0.05)
+
+
+def failure_of(sent: AsyncResult, kind: type[Exception]) -> str:
+    try:
+        result_of(sent)
+    except kind as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing was raised"
+
+
+def until(has_happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not has_happened():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    main()
