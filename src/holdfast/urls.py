@@ -180,7 +180,10 @@ def missing_file(url: str) -> Path | None:
     room = _room_of(parts.scheme)
     named_file = declared(room).named_file if room else None
     path = named_file(parts) if named_file else None
-    is_missing = path is not None and path.parent.is_dir() and not path.exists()
+    try:
+        is_missing = path is not None and path.parent.is_dir() and not path.exists()
+    except PermissionError:
+        return None  # in a directory of another user's: opening it says so
     return path if is_missing else None
 
 

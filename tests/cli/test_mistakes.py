@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,41 @@ def test_the_embedded_default_may_not_be_there_yet(cli, tmp_path):
 
     assert done.returncode == 0
     assert json.loads(done.stdout)["locks"] == []
+
+
+AS_NOBODY = """
+import os, sys
+import holdfast.backends.sqlite._sync.backend
+import holdfast.cli.app, holdfast.cli.ls
+if os.getuid() == 0:  # to whom no directory is closed
+    os.setgroups([]), os.setgid(65534), os.setuid(65534)
+sys.argv[0] = "holdfast"
+sys.exit(holdfast.cli.app.main())
+"""
+
+
+@pytest.mark.parametrize("how", ["named", "default"])
+def test_a_state_directory_of_another_user_is_told_as_such(how):
+    """As after `sudo -u`, with XDG_STATE_HOME or a path that is not one's own."""
+    with tempfile.TemporaryDirectory() as state:
+        Path(state).chmod(0o755)
+        closed = Path(state, "holdfast")
+        closed.mkdir(mode=0)
+        url = f"sqlite://{closed}/locks.db" if how == "named" else ""
+
+        done = subprocess.run(
+            [sys.executable, "-c", AS_NOBODY, "ls"],
+            env={**os.environ, "HOLDFAST_URL": url, "XDG_STATE_HOME": state},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 78
+    assert done.stderr == (
+        f"holdfast: {closed}/locks.db: Permission denied; choose a path that this user may write "
+        "(sqlite:///…)\n"
+    )
 
 
 def test_a_wrong_value_is_told_what_is_accepted(cli):
