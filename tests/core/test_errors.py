@@ -15,10 +15,10 @@ def test_every_error_can_be_made_from_its_message_alone(name):
     """As serializers do that keep no more: Celery's, by default."""
     kind = getattr(errors, name)
 
-    made = kind("'door' is held: by vm pid 7")
+    made = kind("'door' is held by vm pid 7")
 
     assert isinstance(made, LockError)
-    assert str(made) == "'door' is held: by vm pid 7"
+    assert str(made) == "'door' is held by vm pid 7"
     assert made.args == (str(made),)
     assert made.name is None
 

@@ -139,7 +139,7 @@ def test_who_does_not_wait_is_told_of_no_wait_however_slow_the_store_is():
         async with locks.lock("door"):
             backend.delay("try_acquire", 1.5)
 
-            with pytest.raises(AcquireTimeout, match="'door' is held: by") as caught:
+            with pytest.raises(AcquireTimeout, match="'door' is held by") as caught:
                 await asyncio.create_task(locks.lock("door").acquire(timeout=0))
 
         assert caught.value.waited == 0.0

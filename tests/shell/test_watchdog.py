@@ -232,7 +232,26 @@ def test_the_line_of_a_loss_says_why(caplog: pytest.LogCaptureFixture) -> None:
         lease = locks.lock("door").acquire()
         locks.break_("door")
 
-    assert f"Lost 'door' token={lease.token} reason=broken" in caplog.text
+    [told] = [one for one in caplog.records if hasattr(one, "holdfast")]
+    assert told.levelno == logging.WARNING
+    assert told.getMessage() == (
+        f"lease on 'door' lost: an operator broke it (broken); its token is {lease.token}"
+    )
+    assert told.holdfast["reason"] == "broken"
+
+
+def test_a_close_while_holding_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """It is the application's own doing, and would come once for each lease that it has."""
+    caplog.set_level(logging.INFO, logger="holdfast")
+    with Locks("memory://") as locks:
+        for name in ("door", "window"):
+            locks.lock(name).acquire()
+
+    told = [one for one in caplog.records if hasattr(one, "holdfast")]
+    assert {one.levelno for one in told} == {logging.INFO}
+    assert [one.getMessage().partition(";")[0] for one in told] == [
+        f"lease on '{name}' lost: its client was closed (closed)" for name in ("door", "window")
+    ]
 
 
 def test_a_child_task_that_waits_for_its_parents_lock_is_warned() -> None:

@@ -14,7 +14,7 @@ from holdfast._async.followups import AsyncFollowups
 from holdfast._async.hold_registry import AsyncHoldRegistry
 from holdfast._async.watchdog import AsyncWatchdog
 from holdfast.core.holding import ENTRUSTED, OVER, RELEASING, SENT
-from holdfast.errors import BackendError, LocksClosed, OutcomeUnknown
+from holdfast.errors import BackendError, LeaseLost, LocksClosed, OutcomeUnknown
 from holdfast.model import AtRisk, Claim, Event, Lost, Owner, Released, Renewal, SafeAgain
 from holdfast.runtime import aio as runtime
 from holdfast.runtime import forking
@@ -248,22 +248,29 @@ class AsyncClient:
     def emit(self, kind: type[Event], grant: Grant, fact: float | str) -> None:
         """Tell the log and the caller's hook of an event; `fact` is its last field."""
         level = logging.WARNING if kind in (Lost, AtRisk, SafeAgain) else logging.DEBUG
+        if kind is Lost and fact == "closed":
+            level = logging.INFO  # the application's own doing, once for each lease that it has
         is_logged = self.logger.isEnabledFor(level)
         if self._on_event is None and not is_logged:
             return  # an uncontended cycle should not pay for what nobody hears
         event = kind(grant.claim.name, grant.token, self.owner_text, fact)  # type: ignore[call-arg]
         if is_logged:
             fields = {one: getattr(event, one) for one in event.__dataclass_fields__}
-            self.logger.log(
-                level,
-                "%s %r token=%s %s=%s",
-                kind.__name__,
-                event.name,
-                event.token,
-                [*fields][-1],
-                fact if isinstance(fact, str) else round(fact, 3),
-                extra={"holdfast": {"event": kind.__name__, **fields}},
-            )
+            extra = {"holdfast": {"event": kind.__name__, **fields}}
+            if isinstance(fact, str):
+                loss = LeaseLost(name=event.name, token=event.token, reason=fact)
+                self.logger.log(level, "%s; its token is %s", loss, event.token, extra=extra)
+            else:
+                self.logger.log(
+                    level,
+                    "%s %r token=%s %s=%s",
+                    kind.__name__,
+                    event.name,
+                    event.token,
+                    [*fields][-1],
+                    round(fact, 3),
+                    extra=extra,
+                )
         if self._on_event is not None:
             self.guarded(self._on_event, event)
 

@@ -48,6 +48,8 @@ class AsyncAllOf:
     def __init__(self, client: AsyncClient, names: tuple[str, ...], options: LockOptions) -> None:
         if not names:
             raise ConfigurationError("all() takes at least one name")
+        if any(isinstance(one, list | tuple | set | frozenset) for one in names):
+            raise TypeError("all() takes the names one by one: all('a', 'b'), or all(*names)")
         if len(set(names)) != len(names):
             raise ConfigurationError("all() takes each name once")
         if options.owner is not None:
@@ -113,7 +115,8 @@ class AsyncAllOf:
             mine = [handles for handles, owner in self._taken if owner() is context]
         if not mine:
             raise NotOwner(
-                f"{self!r} is not held through this object by the one who releases it",
+                f"{self!r} is not held through this object by the one who releases it; another "
+                f"{runtime.OWNER} than the one that acquired it releases each of the leases",
                 name=self._order[0],
             )
         left = [handle for handle in mine[-1] if not handle.is_released]

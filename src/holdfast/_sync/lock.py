@@ -118,7 +118,8 @@ class Lock:
             mine = [handle for handle, owner in self._handles.items() if owner() is context]
         if not mine:
             raise NotOwner(
-                f"{self.name!r} is not held through this object by the one who releases it",
+                f"{self.name!r} is not held through this object by the one who releases it; "
+                f"another {runtime.OWNER} than the one that acquired it calls lease.release()",
                 name=self.name,
             )
         lease_on(mine[-1]).release()
@@ -263,16 +264,12 @@ def _sentence(name: str, refused: Refused) -> str:
         more = f" and {len(held.holders) - 1} more" if len(held.holders) > 1 else ""
         token = "" if first.token is None else f", token {first.token}"
         age = "" if first.age is None else f" for {first.age:.1f} s"
-        facts.append(f"by {first.owner}{age}{token}{more}")
+        facts.append(f"held by {first.owner}{age}{token}{more}")
     if held.closing:
         last = max(held.closing, key=lambda one: one.remaining)
         facts.append(f"closed for {last.remaining:.1f} s more after {last.owner}")
     if held.place is not None:
         facts.append(f"number {held.place} in line")
-    if waited >= 0.05:  # noqa: PLR2004
-        text = f"{name!r} not acquired in {waited:.1f} s"
-    elif held.closing and not held.holders:
-        return f"{name!r} is {'; '.join(facts)}"
-    else:
-        text = f"{name!r} is held"
-    return f"{text}: {'; '.join(facts)}" if facts else text
+    if waited < 0.05:  # noqa: PLR2004
+        return f"{name!r} is {'; '.join(facts) or 'held'}"
+    return f"{name!r} not acquired in {waited:.1f} s: {'; '.join(facts) or 'held'}"

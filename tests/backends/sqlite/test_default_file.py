@@ -63,6 +63,18 @@ def test_the_default_in_a_container_is_a_warning(state_home, caplog, monkeypatch
     assert "in this container" in told.getMessage()
 
 
+def test_the_warning_of_a_container_comes_once_per_process(state_home, caplog, monkeypatch):
+    """A program that makes a client for each request would fill its log with it."""
+    monkeypatch.setattr(declaration, "is_container", lambda: True)
+
+    for _ in range(3):
+        with holdfast.Locks():
+            pass
+
+    told = [one for one in caplog.records if str(state_home) in one.getMessage()]
+    assert [one.levelname for one in told] == ["WARNING"]
+
+
 def test_a_chosen_path_is_not_logged(url, caplog):
     """Whoever chose it knows it."""
     caplog.set_level(logging.INFO, logger="holdfast")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ from holdfast.errors import ConfigurationError
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
+REACH = "excludes only processes of this user on this machine"
+
 
 def file_or_default(url: SplitResult, namespace: str) -> dict[str, Any]:
     """Return the file that is opened, and say which one if the URL does not."""
@@ -25,14 +28,19 @@ def file_or_default(url: SplitResult, namespace: str) -> dict[str, Any]:
     if path is not None:
         return {"path": path, "namespace": namespace}
     chosen = default_path()
-    # Once per client, since the first question after a surprise is "which file?".
-    log = logging.getLogger("holdfast")
-    reach = "excludes only processes of this user on this machine"
+    # For each client, since the first question after a surprise is "which file?".
+    logging.getLogger("holdfast").info("embedded locks: %s %s", chosen, REACH)
     if is_container():
-        log.warning("embedded locks in a container: %s %s and in this container", chosen, reach)
-    else:
-        log.info("embedded locks: %s %s", chosen, reach)
+        warn_of_container(chosen)
     return {"path": chosen, "namespace": namespace, "create_directory": True}
+
+
+@functools.cache
+def warn_of_container(chosen: Path) -> None:
+    """Warn once in a process: a program that makes a client per request has read it then."""
+    logging.getLogger("holdfast").warning(
+        "embedded locks in a container: %s %s and in this container", chosen, REACH
+    )
 
 
 def named_file(url: SplitResult) -> Path | None:
