@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import functools
+import logging
 import math
 import sys
 from dataclasses import dataclass
@@ -46,6 +48,10 @@ class LockKeywords(TypedDict, total=False):
     min_hold: float
     lock_delay: float
     on_lost: Callable[[Any], None] | None
+
+
+class NoKeywords(TypedDict):
+    """No keyword at all: for type checkers; whoever gives one is told what it is called here."""
 
 
 class AdoptKeywords(TypedDict, total=False):
@@ -111,13 +117,31 @@ class ClientOptions:
 
 
 def checked_ttl(ttl: float, *, minimum: float = 0.0) -> float:
-    """Return the ttl, or say the accepted range."""
+    """Return the ttl, or say the accepted range; one that looks like milliseconds is warned of."""
     if _is_outside(_number("ttl", ttl), above=0.0, at_most=LONGEST_TTL) or ttl < minimum:
         low = f"at least {minimum:g} s" if minimum else "more than 0 s"
         raise ConfigurationError(
             f"ttl={ttl!r}: {low} and at most {LONGEST_TTL:g} s (a week) is accepted"
         )
+    if ttl >= _MILLISECONDS and ttl % 1000 == 0 and ttl % 3600 != 0:
+        _warn_of_milliseconds(ttl)
     return ttl
+
+
+_MILLISECONDS = 5000
+"""From here on a round number of seconds that is no number of hours was hardly meant as one."""
+
+
+@functools.cache
+def _warn_of_milliseconds(ttl: float) -> None:
+    """Warn of it once in a process: a lock is made again and again."""
+    logging.getLogger("holdfast").warning(
+        "ttl=%g is %.1f hours: if its holder dies, the lock stays closed for so long. A ttl is in "
+        "seconds; if milliseconds were meant, write ttl=%g",
+        ttl,
+        ttl / 3600,
+        ttl / 1000,
+    )
 
 
 def _checked_closing(option: str, seconds: float) -> None:
@@ -229,12 +253,31 @@ _SWITCHES = {"true": True, "1": True, "yes": True, "false": False, "0": False, "
 
 def checked_keywords(given: Iterable[str], *, accepted: Collection[str], what: str) -> None:
     """Refuse options that nobody knows, listing those that are known."""
-    unknown = set(given).difference(accepted)
+    unknown = sorted(set(given).difference(accepted))
     if unknown:
+        hints = [_ELSEWHERE[one] for one in unknown if one in _ELSEWHERE]
+        alike = [one for word in unknown for one in closest(word, accepted)]
+        if alike and not hints:
+            hints = [f"did you mean {', '.join(alike)}?"]
+        listed = f"accepted: {', '.join(sorted(accepted)) or 'none'}"
         raise ConfigurationError(
-            f"unknown option {', '.join(sorted(unknown))} for {what}; "
-            f"accepted: {', '.join(sorted(accepted)) or 'none'}"
+            f"unknown option {', '.join(unknown)} for {what}; {'; '.join([*hints, listed])}"
         )
+
+
+_ELSEWHERE = {
+    "blocking": "acquire() waits, and try_acquire() does not",
+    "blocking_timeout": "how long to wait is timeout=, how long the lock lives is ttl=",
+    "expire": "how long the lock lives is ttl=",
+}
+"""What options of other libraries' locks are called here."""
+
+
+def closest(word: str, known: Iterable[str]) -> list[str]:
+    """Return what may have been meant: the known words that look like this one, at most three."""
+    import difflib  # noqa: PLC0415 - only for who has mistyped something
+
+    return difflib.get_close_matches(word, list(known), n=3)
 
 
 def _number(option: str, value: float) -> float:

@@ -9,13 +9,14 @@ import functools
 import importlib
 import logging
 import os
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qsl
 
 from holdfast.core.locating import masked, split
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import ConfigurationError
-from holdfast.options import checked_keywords
+from holdfast.options import checked_keywords, closest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,14 +66,7 @@ def _open(url: str, flavour: str, namespace: str, clock: Clock, options: dict[st
     parts = _split(url)
     room = _room_of(parts.scheme)
     if room is None:
-        # As SQLAlchemy writes it, with the driver: the one example is enough.
-        meant = _room_of(parts.scheme.partition("+")[0])
-        rooms = ROOMS if meant is None else (meant,)
-        examples = (one for store in rooms for one in declared(store).schemes.values())
-        raise ConfigurationError(
-            f"unknown scheme {parts.scheme!r} in {masked(url)!r}; accepted: "
-            + ", ".join(sorted(examples))
-        )
+        raise _unknown_scheme(parts.scheme, masked(url))
     in_url = dict(parse_qsl(parts.query, keep_blank_values=True))
     given = {**in_url, **options}
     mode = _mode_in(given, room)
@@ -204,6 +198,31 @@ def _room_of(scheme: str) -> str | None:
     return None
 
 
+def _unknown_scheme(scheme: str, url: str) -> ConfigurationError:
+    """Return what is raised for a URL of no store: what was meant, if that can be told."""
+    told = f"unknown scheme {scheme!r} in {url!r}; "
+    # As SQLAlchemy writes it, with the driver: the one example is enough.
+    if (meant := _room_of(scheme.partition("+")[0])) is not None:
+        return ConfigurationError(f"{told}accepted: {', '.join(declared(meant).schemes.values())}")
+    examples = {one: shown for room in ROOMS for one, shown in declared(room).schemes.items()}
+    place = re.fullmatch(r"(?P<host>[\w.-]+):(?P<port>\d+)(/.*)?", url)
+    at_port = [
+        one for one, shown in examples.items() if place and f":{place['port']}/" in f"{shown}/"
+    ]
+    if at_port:
+        told += f"a host has its store before it: {at_port[0]}://{place and place[0]}; "
+    elif place:
+        told += f"a host has its store before it, as in redis://{place[0]}; "
+    elif "://" not in url and url:
+        told += f"a file is written sqlite:{'//' if url.startswith('/') else ''}{url}; "
+    elif alike := closest(scheme, examples):
+        told += f"did you mean {examples[alike[0]]}? "
+    return ConfigurationError(
+        f"{told}accepted: {', '.join(f'{one}://' for one in sorted(examples))}, "
+        f"as in {examples['sqlite']}"
+    )
+
+
 def _name_of(client: object) -> str:
     return f"{type(client).__module__}.{type(client).__qualname__}"
 
@@ -284,10 +303,18 @@ def _imported(room: str, *, flavour: str, needed_by: str, mode: Mode | None = No
 
 def _split(url: str) -> SplitResult:
     if not isinstance(url, str):
-        raise TypeError(f"a URL is a str, not {type(url).__name__}; a client goes to from_client()")
+        raise TypeError(_no_url(url))
     try:
         return split(url)
     except ValueError as error:
         # Its own words quote the login.
         reason = "it is no valid URL" if "netloc" in str(error) else str(error)
         raise ConfigurationError(f"the URL {masked(url)!r} cannot be read: {reason}") from None
+
+
+def _no_url(given: object) -> str:
+    told = f"a URL is a str, not {type(given).__name__}"
+    if isinstance(given, os.PathLike):
+        return f"{told}; of a file it is sqlite://{os.path.abspath(given)}"  # noqa: PTH100
+    ways = "Locks.from_client(...) or AsyncLocks.from_client(...)"
+    return f"{told}; a client that you have goes to {ways}"

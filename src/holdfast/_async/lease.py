@@ -9,6 +9,7 @@ from holdfast._async.handle import AsyncDuty, AsyncHandle
 from holdfast.core.handing_over import nobodys, to_text
 from holdfast.core.holding import GIVEN_UP, OVER
 from holdfast.core.sequencing import no_sequencers, sequencer_of
+from holdfast.core.staying import StaysHere
 from holdfast.errors import (
     LeaseLost,
     LockError,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.model import RevisionGuard
 
 
-class AsyncLease:
+class AsyncLease(StaysHere):
     """A lock that is ours for now.
 
     It is a promise about time, not about the world: a process that was frozen past the
@@ -34,6 +35,7 @@ class AsyncLease:
     """
 
     __slots__ = ("__weakref__", "_block", "_handle", "_hold")
+    goes_instead = "pass on its token, or the lease itself: lease.detach() and locks.adopt(text)"
 
     def __init__(self, handle: AsyncHandle) -> None:
         self._handle = handle

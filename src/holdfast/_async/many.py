@@ -12,6 +12,7 @@ from holdfast._async.handle import AsyncDuty
 from holdfast._async.lease import lease_on
 from holdfast._async.lock import AsyncLock
 from holdfast._async.open_blocks import AsyncOpenBlocks
+from holdfast.core.staying import StaysHere
 from holdfast.errors import (
     AcquireTimeout,
     ConfigurationError,
@@ -38,12 +39,14 @@ Attempts = dict[str, AsyncAcquisition]
 """By name; kept by whoever asks until the leases are handed over."""
 
 
-class AsyncAllOf:
+class AsyncAllOf(StaysHere):
     """Holds all of its names, or none.
 
     The names are taken in byte order whatever the caller's, so that two callers that hold
     nothing else cannot wait for each other.
     """
+
+    goes_instead = "pass on the names, and make it there"
 
     def __init__(self, client: AsyncClient, names: tuple[str, ...], options: LockOptions) -> None:
         if not names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from holdfast._async.client import AsyncClient
+from holdfast.core.staying import StaysHere
 from holdfast.options import DEFAULT_REQUEST_TIMEOUT, DEFAULT_TTL, ClientOptions
 from holdfast.runtime.clock import Clock
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.model import Event
 
 
-class AsyncOpening:
+class AsyncOpening(StaysHere):
     """Makes a client of one store, and knows the defaults of its locks."""
 
     def __init__(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast._async.lock import AsyncLock
 from holdfast.core.naming import checked_name
+from holdfast.core.staying import StaysHere
 from holdfast.errors import ConfigurationError
 from holdfast.model import ALL
 
@@ -24,12 +25,14 @@ class _WriteLock(AsyncLock):
     capacity = ALL
 
 
-class AsyncRWLock:
+class AsyncRWLock(StaysHere):
     """Readers share, a writer is alone; neither can starve the other.
 
     A writer may read (it re-enters its own hold). A reader that asks to write would wait
     for itself, and is refused with WouldDeadlock.
     """
+
+    goes_instead = "pass on its name, and make the lock there"
 
     def __init__(self, client: AsyncClient, name: str, options: LockOptions) -> None:
         self.name = checked_name(name)

@@ -11,6 +11,7 @@ from holdfast._sync.handle import Duty, Handle
 from holdfast.core.handing_over import nobodys, to_text
 from holdfast.core.holding import GIVEN_UP, OVER
 from holdfast.core.sequencing import no_sequencers, sequencer_of
+from holdfast.core.staying import StaysHere
 from holdfast.errors import (
     LeaseLost,
     LockError,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.model import RevisionGuard
 
 
-class Lease:
+class Lease(StaysHere):
     """A lock that is ours for now.
 
     It is a promise about time, not about the world: a process that was frozen past the
@@ -36,6 +37,7 @@ class Lease:
     """
 
     __slots__ = ("__weakref__", "_block", "_handle", "_hold")
+    goes_instead = "pass on its token, or the lease itself: lease.detach() and locks.adopt(text)"
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle

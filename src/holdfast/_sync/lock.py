@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from holdfast._sync.acquiring import Acquisition, Refused
 from holdfast._sync.handle import Duty
@@ -13,6 +13,7 @@ from holdfast._sync.lease import lease_on
 from holdfast._sync.open_blocks import OpenBlocks
 from holdfast.core.admission import would_wait
 from holdfast.core.naming import checked_name
+from holdfast.core.staying import StaysHere
 from holdfast.errors import (
     AcquireTimeout,
     ConfigurationError,
@@ -23,8 +24,10 @@ from holdfast.errors import (
 from holdfast.options import (
     UNSET,
     LockOptions,
+    NoKeywords,
     Unset,
     checked_cancel,
+    checked_keywords,
     checked_timeout,
     checked_ttl,
 )
@@ -50,7 +53,7 @@ UNRELEASED = (
 )
 
 
-class Lock:
+class Lock(StaysHere):
     """At most one holder at a time, as far as the backend can promise.
 
     One object may be shared by threads and tasks. The same thread or task that asks again
@@ -59,6 +62,7 @@ class Lock:
 
     weight = 1
     capacity = 1
+    goes_instead = "pass on its name, and make the lock there"
 
     def __init__(self, client: Client, name: str, options: LockOptions) -> None:
         self.name = checked_name(name)
@@ -89,7 +93,11 @@ class Lock:
     # -- the verbs ---------------------------------------------------------------------
 
     def acquire(
-        self, *, timeout: float | Unset | None = UNSET, cancel: Cancel | None = None
+        self,
+        *,
+        timeout: float | Unset | None = UNSET,
+        cancel: Cancel | None = None,
+        **others: Unpack[NoKeywords],
     ) -> Lease:
         """Return a lease, or raise AcquireTimeout: None waits for ever, 0 tries once.
 
@@ -99,6 +107,8 @@ class Lock:
         """
         seconds = self.options.timeout if timeout is UNSET else checked_timeout(timeout)
         checked_cancel(cancel)
+        if others:
+            checked_keywords(others, accepted=("timeout", "cancel"), what="acquire()")
         attempt = Acquisition(self._client, self, timeout=seconds, cancel=cancel)
         lease = self.granted(attempt)
         attempt.owes = False  # the caller has it: nothing strikes between this and the return
@@ -268,8 +278,9 @@ def _sentence(name: str, refused: Refused) -> str:
     if held.closing:
         last = max(held.closing, key=lambda one: one.remaining)
         facts.append(f"closed for {last.remaining:.1f} s more after {last.owner}")
+    facts = facts or ["held"]  # the store did not say by whom
     if held.place is not None:
         facts.append(f"number {held.place} in line")
-    if waited < 0.05:  # noqa: PLR2004
-        return f"{name!r} is {'; '.join(facts) or 'held'}"
-    return f"{name!r} not acquired in {waited:.1f} s: {'; '.join(facts) or 'held'}"
+    has_waited = waited >= 0.05  # noqa: PLR2004
+    begun = f"not acquired in {waited:.1f} s:" if has_waited else "is"
+    return f"{name!r} {begun} {'; '.join(facts)}"

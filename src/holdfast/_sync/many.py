@@ -14,6 +14,7 @@ from holdfast._sync.handle import Duty
 from holdfast._sync.lease import lease_on
 from holdfast._sync.lock import Lock
 from holdfast._sync.open_blocks import OpenBlocks
+from holdfast.core.staying import StaysHere
 from holdfast.errors import (
     AcquireTimeout,
     ConfigurationError,
@@ -40,12 +41,14 @@ Attempts = dict[str, Acquisition]
 """By name; kept by whoever asks until the leases are handed over."""
 
 
-class AllOf:
+class AllOf(StaysHere):
     """Holds all of its names, or none.
 
     The names are taken in byte order whatever the caller's, so that two callers that hold
     nothing else cannot wait for each other.
     """
+
+    goes_instead = "pass on the names, and make it there"
 
     def __init__(self, client: Client, names: tuple[str, ...], options: LockOptions) -> None:
         if not names:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from holdfast._sync.client import Client
+from holdfast.core.staying import StaysHere
 from holdfast.options import DEFAULT_REQUEST_TIMEOUT, DEFAULT_TTL, ClientOptions
 from holdfast.runtime.clock import Clock
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.model import Event
 
 
-class Opening:
+class Opening(StaysHere):
     """Makes a client of one store, and knows the defaults of its locks."""
 
     def __init__(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast._sync.lock import Lock
 from holdfast.core.naming import checked_name
+from holdfast.core.staying import StaysHere
 from holdfast.errors import ConfigurationError
 from holdfast.model import ALL
 
@@ -26,12 +27,14 @@ class _WriteLock(Lock):
     capacity = ALL
 
 
-class RWLock:
+class RWLock(StaysHere):
     """Readers share, a writer is alone; neither can starve the other.
 
     A writer may read (it re-enters its own hold). A reader that asks to write would wait
     for itself, and is refused with WouldDeadlock.
     """
+
+    goes_instead = "pass on its name, and make the lock there"
 
     def __init__(self, client: Client, name: str, options: LockOptions) -> None:
         self.name = checked_name(name)

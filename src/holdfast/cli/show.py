@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from holdfast.cli.options import CONTEXT, name_argument, store_options
 from holdfast.cli.screen import plain, screen, write_json
 from holdfast.cli.store import opened, tell, told
 from holdfast.cli.wording import duration
+from holdfast.options import closest
 
 if TYPE_CHECKING:
     from holdfast import Inspection, Locks
@@ -71,9 +71,9 @@ def _unknown(locks: Locks, name: str) -> str:
     if not locks.capabilities.keeps_records:
         return f"nobody holds {name!r} at {locks.location}, which knows no more of names"
     in_use = [one.name for one in locks.survey()]
-    close = difflib.get_close_matches(name, in_use, n=3)
-    if close:
-        hint = "did you mean " + ", ".join(repr(one) for one in close) + "?"
+    alike = closest(name, in_use)
+    if alike:
+        hint = "did you mean " + ", ".join(repr(one) for one in alike) + "?"
     elif in_use:
         hint = "`holdfast ls` lists what is in use"
     else:
