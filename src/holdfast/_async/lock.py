@@ -60,7 +60,7 @@ class AsyncLock(StaysHere):
 
     weight = 1
     capacity = 1
-    goes_instead = "pass on its name, and make the lock there"
+    _goes_instead = "pass on its name, and make the lock there"
 
     def __init__(self, client: AsyncClient, name: str, options: LockOptions) -> None:
         self.name = checked_name(name)

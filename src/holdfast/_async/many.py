@@ -46,7 +46,7 @@ class AsyncAllOf(StaysHere):
     nothing else cannot wait for each other.
     """
 
-    goes_instead = "pass on the names, and make it there"
+    _goes_instead = "pass on the names, and make it there"
 
     def __init__(self, client: AsyncClient, names: tuple[str, ...], options: LockOptions) -> None:
         if not names:

@@ -32,7 +32,7 @@ class AsyncRWLock(StaysHere):
     for itself, and is refused with WouldDeadlock.
     """
 
-    goes_instead = "pass on its name, and make the lock there"
+    _goes_instead = "pass on its name, and make the lock there"
 
     def __init__(self, client: AsyncClient, name: str, options: LockOptions) -> None:
         self.name = checked_name(name)

@@ -37,7 +37,7 @@ class Lease(StaysHere):
     """
 
     __slots__ = ("__weakref__", "_block", "_handle", "_hold")
-    goes_instead = "pass on its token, or the lease itself: lease.detach() and locks.adopt(text)"
+    _goes_instead = "pass on its token, or the lease itself: lease.detach() and locks.adopt(text)"
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle

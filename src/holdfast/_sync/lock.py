@@ -62,7 +62,7 @@ class Lock(StaysHere):
 
     weight = 1
     capacity = 1
-    goes_instead = "pass on its name, and make the lock there"
+    _goes_instead = "pass on its name, and make the lock there"
 
     def __init__(self, client: Client, name: str, options: LockOptions) -> None:
         self.name = checked_name(name)

@@ -34,7 +34,7 @@ class RWLock(StaysHere):
     for itself, and is refused with WouldDeadlock.
     """
 
-    goes_instead = "pass on its name, and make the lock there"
+    _goes_instead = "pass on its name, and make the lock there"
 
     def __init__(self, client: Client, name: str, options: LockOptions) -> None:
         self.name = checked_name(name)

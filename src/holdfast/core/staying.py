@@ -10,11 +10,11 @@ class StaysHere:
 
     __slots__ = ()
 
-    goes_instead: ClassVar[str] = "make a client there"
+    _goes_instead: ClassVar[str] = "make a client there"
     """What to do where it would have gone."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             f"{type(self).__name__} belongs to this process and can be neither pickled nor copied; "
-            f"{self.goes_instead}"
+            f"{self._goes_instead}"
         )
