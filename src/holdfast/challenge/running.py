@@ -139,7 +139,7 @@ class _Run:
             client=client,
             make=self._make,
             url=self._deployment.url_for(number),
-            name=self._name,
+            names=(self._name,),
             workload=self._setting.workload,
             ttl=self._setting.ttl,
             seed=self._setting.seed,

@@ -76,7 +76,9 @@ class Fleet:
             if life.process.poll() is None:
                 life.process.kill()
             life.process.wait()
+            self.events += life.reader.new()
             life.reader.close()
+        self._lives.clear()
 
     # -- looking ---------------------------------------------------------------------------
 
@@ -135,7 +137,8 @@ class Fleet:
         """Let it stand still, and come back when it does."""
         life = self._lives[number]
         life.is_frozen = True
-        freeze(life.process)
+        with suppress(ChildProcessError):  # it ended just now, by itself
+            freeze(life.process)
 
     def thaw(self, number: int) -> None:
         """Let it go on."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +19,8 @@ class Order:
     make: str
     """The class of its contender, as "module:name"."""
     url: str
-    name: str
-    """What is contended for."""
+    names: Sequence[str]
+    """What is contended for, one of them at a time."""
     workload: str
     ttl: float
     seed: int

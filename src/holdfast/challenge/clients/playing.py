@@ -36,6 +36,7 @@ WRITING = 0.4
 class Turn:
     """All that chance decides of one turn, in seconds."""
 
+    name: str
     thinks: float
     waits: float
     works: float
@@ -75,7 +76,7 @@ class Player:
         if held is None:
             return
         is_trusted = self._work(held, turn)
-        self._release(held, is_trusted=is_trusted)
+        self._release(held, turn, is_trusted=is_trusted)
 
     def _drawn(self) -> Turn:
         ttl, chance = self._order.ttl, self._chance
@@ -84,6 +85,7 @@ class Player:
         if self._workload.kind == "read-write" and chance.random() < WRITING:
             weight = ALL
         return Turn(
+            name=chance.choice(self._order.names),
             thinks=chance.uniform(0.0, 0.05 * ttl),
             waits=chance.uniform(0.0, ttl) if is_hasty else 1.0 + 3.0 * ttl,
             works=chance.uniform(0.5, 2.0) * ttl if is_long else chance.uniform(0.0, 0.2) * ttl,
@@ -94,8 +96,8 @@ class Player:
     # -- the acts --------------------------------------------------------------------------
 
     def _acquire(self, turn: Turn) -> Held | None:
-        name, capacity = self._order.name, self._workload.capacity
-        one = self._diary.begin("acquire", name, weight=turn.weight, capacity=capacity)
+        capacity = self._workload.capacity
+        one = self._diary.begin("acquire", turn.name, weight=turn.weight, capacity=capacity)
         held: Held | None = None
         try:
             with self._signals.let_in():
@@ -114,44 +116,46 @@ class Player:
         return held
 
     def _asked(self, turn: Turn) -> Held:
-        name, capacity = self._order.name, self._workload.capacity
+        capacity = self._workload.capacity
         if capacity == 1:
-            return self._contender.acquire(name, timeout=turn.waits)
+            return self._contender.acquire(turn.name, timeout=turn.waits)
         shared = cast("SharingContender", self._contender)
-        return shared.acquire_share(name, weight=turn.weight, capacity=capacity, timeout=turn.waits)
+        return shared.acquire_share(
+            turn.name, weight=turn.weight, capacity=capacity, timeout=turn.waits
+        )
 
     def _work(self, held: Held, turn: Turn) -> bool:
         """Return whether the lease was still good when the client last looked."""
         ends = time.monotonic() + turn.works
-        if not self._look(held):
+        if not self._look(held, turn):
             return False
         try:
             value = self._resource.read(token=held.token) if self._resource else 0
             while time.monotonic() < ends and not self._signals.is_to_end:
                 time.sleep(turn.looks_every)
-                if not self._look(held):
+                if not self._look(held, turn):
                     return False
             if self._resource:
                 self._write(self._resource, held, value)
         except TooLate:
             return True  # the resource saw a later holder: the lease has yet to find out
-        return self._look(held)
+        return self._look(held, turn)
 
     def _write(self, resource: ResourceClient, held: Held, value: int | list[str]) -> None:
         hold, client = self._diary.hold, self._order.client
         more = [*value, f"{client}:{hold}"] if isinstance(value, list) else value + 1
         resource.write(more, client=client, hold=hold, token=held.token)
 
-    def _look(self, held: Held) -> bool:
+    def _look(self, held: Held, turn: Turn) -> bool:
         """Ask the lease itself, and note until when it says so, if it says that."""
-        one = self._diary.begin("check", self._order.name)
+        one = self._diary.begin("check", turn.name)
         phase, reason = self._came_of(held.check)
         one.end(phase, reason=reason, deadline=getattr(held, "deadline", None))
         return phase == "ok"
 
-    def _release(self, held: Held, *, is_trusted: bool) -> None:
+    def _release(self, held: Held, turn: Turn, *, is_trusted: bool) -> None:
         """Give it back, also when it is over, as leaving a block does."""
-        one = self._diary.begin("release", self._order.name)
+        one = self._diary.begin("release", turn.name)
         phase, reason = self._came_of(held.release)
         if phase == "ok" and not is_trusted:  # what was over has not been held since
             phase, reason = "fail", "it was over before"
