@@ -18,13 +18,13 @@ class OneRedis:
 
     def __init__(self, url: str, proxies: list[Proxy]) -> None:
         self.url = url
-        self._proxies = proxies
+        self.proxies = proxies
 
     def url_for(self, client: int) -> str:
-        return self._proxies[client].url
+        return self.proxies[client].url
 
     def ways(self, client: int) -> list[Proxy]:
-        return [self._proxies[client]]
+        return [self.proxies[client]]
 
     def faults(self) -> list[Fault]:
         return []

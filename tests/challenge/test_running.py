@@ -11,8 +11,10 @@ import pytest
 from challenge.one_redis import one_redis
 from puppets import environment
 
+from holdfast.challenge.checker.judging import judge
 from holdfast.challenge.clients.fleet import ClientFailed
 from holdfast.challenge.eventually import eventually
+from holdfast.challenge.keeping import kept
 from holdfast.challenge.nemesis.choosing import NoSuchFault
 from holdfast.challenge.outcome import Setting
 from holdfast.challenge.processes import family, is_dead
@@ -51,6 +53,12 @@ def test_a_correct_lock_is_valid_under_a_fault(deployment, tmp_path, flavour, fa
     assert {strike.kind for strike in outcome.strikes} == {fault}
     assert bool(outcome.writes) == ("guarded" in workload)
     assert not any(write.is_lost for write in outcome.writes)
+    assert judged_again(tmp_path) == (asked, outcome.events, outcome.writes, outcome.findings)
+
+
+def judged_again(folder: Path):
+    setting, recorded = kept(folder)
+    return setting, recorded.events, recorded.writes, judge(recorded)
 
 
 def test_what_lets_two_in_is_found_and_ends_the_run_if_asked(deployment, tmp_path):
@@ -67,6 +75,7 @@ def test_what_lets_two_in_is_found_and_ends_the_run_if_asked(deployment, tmp_pat
 
     assert outcome.verdict == "invalid"
     assert "overlap" in {finding.kind for finding in outcome.findings}
+    assert judged_again(tmp_path)[-1] == outcome.findings
     assert seen[-1].findings
     assert seen[-1].grants
 
@@ -97,6 +106,17 @@ def test_a_client_that_crashes_is_followed_by_another_and_is_told(deployment, tm
 def test_a_client_that_cannot_begin_ends_the_run_with_its_own_words(deployment, tmp_path):
     with pytest.raises(ClientFailed, match="nobody listens there"):
         run(setting(), deployment, make="challenge.odd_contenders:CannotBegin", folder=tmp_path)
+
+
+def test_what_a_lock_must_never_raise_ends_the_run_with_its_own_words(deployment, tmp_path):
+    class Misconfigured(type(deployment)):
+        def url_for(self, client: int) -> str:
+            return f"{super().url_for(client)}?no_such_option=1"
+
+    deployment = Misconfigured(deployment.url, [*deployment.proxies])
+
+    with pytest.raises(ClientFailed, match="no_such_option"):
+        run(setting(), deployment, folder=tmp_path)
 
 
 def test_a_fault_that_is_none_is_refused_with_those_that_are(deployment, tmp_path):

@@ -17,6 +17,10 @@ class Refused(Exception):
     """A definite no: nothing was acquired, or what was held is over. All else is unknown."""
 
 
+class NeverRaised(BaseException):
+    """What a lock promises never to raise came out of it: the client ends with that."""
+
+
 class Held(Protocol):
     """What was acquired.
 
@@ -65,7 +69,10 @@ class MakesContenders(Protocol):
 
 
 class Surveys(Protocol):
-    """What such a class has besides, if it can say what its locks left behind."""
+    """What such a class has besides, if it can say what its locks promise and left behind."""
+
+    def is_fair(self, url: str) -> bool:
+        """Return whether those who wait are served in the order of their arrival."""
 
     def left(self, url: str, name: str) -> list[str]:
         """Return who still holds the name or waits for it, each in words."""

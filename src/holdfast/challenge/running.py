@@ -12,6 +12,7 @@ from holdfast.challenge.checker.judging import judge
 from holdfast.challenge.clients.fleet import Fleet
 from holdfast.challenge.clients.order import Order
 from holdfast.challenge.contender import made_by
+from holdfast.challenge.keeping import keep
 from holdfast.challenge.nemesis.choosing import chosen
 from holdfast.challenge.nemesis.roles import Roles
 from holdfast.challenge.nemesis.schedule import slices
@@ -107,6 +108,9 @@ class _Run:
         self._roles = Roles()
         self._quiets: list[tuple[float, float]] = []
         self._left: list[str] = []
+        made = made_by(make)
+        self._surveyor = cast("Surveys", made) if hasattr(made, "left") else None
+        self._is_fair = self._surveyor is not None and self._surveyor.is_fair(deployment.url)
         self._lateness = 0.0
         self._next_sweep = 0.0
         self.tell: Callable[[Progress], None]
@@ -131,6 +135,7 @@ class _Run:
                 self._end()
         outcome.ended = Clock.now()
         self._judge()
+        keep(self._recorded(), setting=self._setting, folder=self._folder)
         return outcome
 
     def _order(self, number: int, client: str, diary: Path, last_words: Path) -> Order:
@@ -161,10 +166,13 @@ class _Run:
         plan = slices(setting.seed, self._faults, ttl=setting.ttl, clients=setting.clients)
         while Clock.now() < ends:
             now = next(plan)
+            exits = len(self._fleet.exits)
             for strike in now.strikes:
                 if Clock.now() < ends:
                     self._wait(strike.gap, now.fault.kind)
                     self._strike(now.fault, strike)
+            self._until_all_have_begun("quiet")
+            self._settle(len(self._fleet.exits) - exits + (now.fault.role is None))
             self._quiet()
 
     def _strike(self, fault: Fault, planned: Planned) -> None:
@@ -185,23 +193,32 @@ class _Run:
             return None
         deadline = Clock.now() + AIMING * self._setting.ttl
         while fault.role != "anybody" and Clock.now() < deadline:
-            there = [self._fleet.client(number) for number in range(self._setting.clients)]
-            client = self._roles.who(fault.role, there)
+            client = self._roles.who(fault.role, self._fleet.clients)
             if client is not None:
                 return self._fleet.number(client)
             self._tick(fault.kind)
             time.sleep(TICK / 10)
         return planned.draw.anybody
 
+    def _settle(self, losses: int) -> None:
+        """Wait until all of them were let in once in their present life, if that ever happens.
+
+        The dead may still stand in line, each in front of the next, and servers that were away have
+        to be found again: that takes its time, once for each loss, and is no stall.
+        """
+        deadline = Clock.now() + losses * (self._setting.ttl + self._patience)
+        while Clock.now() < deadline and not self._roles.were_let_in(self._fleet.clients):
+            self._wait(TICK, "quiet")
+
     def _quiet(self, lasts: float = 0.0) -> None:
         """Let nothing happen for so long that whoever stalls is seen to."""
-        self._until_all_have_begun("quiet")
         began = Clock.now()
+        self._quiets.append((began, began))
         while Clock.now() < began + max(lasts, 1.1 * (self._setting.ttl + self._patience)):
             before = Clock.now()
             self._wait(TICK, "quiet")
             self._lateness = max(self._lateness, Clock.now() - before - TICK)
-        self._quiets.append((began, Clock.now()))
+            self._quiets[-1] = (began, Clock.now())
 
     def _until_all_have_begun(self, doing: str) -> None:
         deadline = Clock.now() + STARTING
@@ -219,13 +236,9 @@ class _Run:
         """Let all clients end in order, and look at what they left in the store."""
         self._progress("ending")
         self._fleet.end()
-        surveyor = made_by(self._make)
-        if not hasattr(surveyor, "left"):
-            return
-        left = cast("Surveys", surveyor).left
         deadline = Clock.now() + self._setting.ttl + self._patience
-        while True:
-            self._left = left(self._deployment.url, self._name)
+        while self._surveyor is not None:
+            self._left = self._surveyor.left(self._deployment.url, self._name)
             if not self._left or Clock.now() > deadline:
                 return
             time.sleep(TICK)
@@ -287,4 +300,5 @@ class _Run:
             bound=self._patience,
             forgives={kind: self._deployment.forgives(kind) for kind in sorted(kinds)},
             is_guarded=self._workload.is_guarded,
+            is_fair=self._is_fair,
         )

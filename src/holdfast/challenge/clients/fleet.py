@@ -49,6 +49,8 @@ class Life:
     was_killed: bool = False
     is_frozen: bool = False
     has_begun: bool = False
+    """Whether it has asked for anything."""
+    was_answered: bool = False
 
 
 @dataclass(slots=True)
@@ -89,6 +91,7 @@ class Fleet:
             is_over = life.process.poll() is not None
             seen = life.reader.new()  # after the poll, so that nothing is left unread
             life.has_begun |= bool(seen)
+            life.was_answered |= any(event.phase != "invoked" for event in seen)
             new += seen
             if is_over:
                 self._bury(life)
@@ -101,22 +104,21 @@ class Fleet:
         """Whether each has asked for something in its present life."""
         return all(life.has_begun for life in self._lives)
 
-    def client(self, number: int) -> str:
-        """Return the name by which its present life is known."""
-        return self._lives[number].client
+    @property
+    def clients(self) -> list[str]:
+        """The names by which their present lives are known."""
+        return [life.client for life in self._lives]
 
     def number(self, client: str) -> int | None:
         """Return whose present life that is, if it is one."""
-        for number, life in enumerate(self._lives):
-            if life.client == client:
-                return number
-        return None
+        clients = self.clients
+        return clients.index(client) if client in clients else None
 
     def _bury(self, life: Life) -> None:
-        if not life.has_begun and not life.was_killed:
+        if not life.was_answered and not life.was_killed:
             raise ClientFailed(
-                f"client {life.client} ended with status {life.process.returncode} before it "
-                f"could ask for anything: {_end_of(life.log) or 'it said nothing'}"
+                f"client {life.client} ended with status {life.process.returncode} before it was "
+                f"answered anything: {_end_of(life.log) or 'it said nothing'}"
             )
         life.reader.close()
         figures = noted(life.last_words)

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast import AsyncLocks, Locks
-from holdfast.challenge.contender import Refused
-from holdfast.errors import LeaseLost, NotAcquired, NotOwner, TokenUnavailable
+from holdfast.challenge.contender import NeverRaised, Refused
+from holdfast.errors import (
+    ConfigurationError,
+    LeaseLost,
+    LockError,
+    NotAcquired,
+    NotOwner,
+    TokenUnavailable,
+)
 from holdfast.model import ALL
 from holdfast.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -37,10 +45,8 @@ class SyncContender:
         """See the protocol."""
         # The lock is made anew each time: what an interrupt leaves of it is then dropped with it.
         lock = _lock(self._locks, name, weight=weight, capacity=capacity)
-        try:
+        with _in_our_words():
             return SyncHeld(lock.acquire(timeout=timeout))
-        except NotAcquired as error:
-            raise Refused(str(error)) from error
 
     def __enter__(self) -> Self:
         return self
@@ -52,6 +58,12 @@ class SyncContender:
         traceback: TracebackType | None,
     ) -> None:
         self._locks.close()
+
+    @staticmethod
+    def is_fair(url: str) -> bool:
+        """See the protocol."""
+        with Locks(url) as locks:
+            return locks.capabilities.fair
 
     @staticmethod
     def left(url: str, name: str) -> list[str]:
@@ -80,10 +92,8 @@ class SyncHeld:
 
     def release(self) -> None:
         """See the protocol."""
-        try:
+        with _in_our_words():
             self._lease.release()
-        except (LeaseLost, NotOwner) as error:
-            raise Refused(str(error)) from error
 
 
 class AsyncContender:
@@ -108,10 +118,8 @@ class AsyncContender:
             lease: AsyncLease = await lock.acquire(timeout=timeout)
             return lease
 
-        try:
+        with _in_our_words():
             return AsyncHeld(self, self.on_loop(acquire(), undone_by=lambda one: one.release()))
-        except NotAcquired as error:
-            raise Refused(str(error)) from error
 
     def on_loop(
         self,
@@ -160,6 +168,7 @@ class AsyncContender:
     async def _opened(url: str, ttl: float) -> AsyncLocks:
         return AsyncLocks(url, ttl=ttl)
 
+    is_fair = staticmethod(SyncContender.is_fair)
     left = staticmethod(SyncContender.left)
 
 
@@ -186,10 +195,23 @@ class AsyncHeld:
 
     def release(self) -> None:
         """See the protocol."""
-        try:
+        with _in_our_words():
             self._contender.on_loop(self._lease.release())
-        except (LeaseLost, NotOwner) as error:
-            raise Refused(str(error)) from error
+
+
+@contextmanager
+def _in_our_words() -> Iterator[None]:
+    """Tell a definite no from what nobody knows, and both from what must never be raised."""
+    try:
+        yield
+    except (NotAcquired, LeaseLost, NotOwner) as error:
+        raise Refused(str(error)) from error
+    except ConfigurationError as error:
+        raise NeverRaised(str(error)) from error
+    except (LockError, Refused):
+        raise
+    except Exception as error:
+        raise NeverRaised(f"{type(error).__name__}: {error}") from error
 
 
 async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:
@@ -216,8 +238,6 @@ def _token(lease: Lease | AsyncLease) -> int | None:
 
 def _checked(lease: Lease | AsyncLease) -> float:
     """Return until when it may be acted upon; who is frozen here only tells a later time."""
-    try:
+    with _in_our_words():
         lease.check()
-    except LeaseLost as error:
-        raise Refused(str(error)) from error
     return lease.remaining + Clock.now()

@@ -79,16 +79,18 @@ def way_faults(ways: Callable[[int], Sequence[Proxy]]) -> list[OnWay]:
             for suffix, end in ends
         ]
 
-    def lost(kind: str, begins: Callable[[Proxy, Draw], object]) -> OnWay:
-        return OnWay(kind, "holder", ways, lengths=HELD, begins=begins, ends=_mend)
+    def lost(
+        kind: str, begins: Callable[[Proxy, Draw], object], ends: Callable[[Proxy], None]
+    ) -> OnWay:
+        return OnWay(kind, "holder", ways, lengths=HELD, begins=begins, ends=ends)
 
     return [
         *held("holder", "holder", HELD),
         *held("asker", "asker", BRIEFLY),
         *held("waiter", "waiter", HELD),
-        lost("holder-cut-off", _cut),
-        lost("holder-requests-lost", _lose_requests),
-        lost("holder-replies-lost", _lose_replies),
+        lost("holder-cut-off", _cut, _mend),
+        lost("holder-requests-lost", _lose_requests, _lose_what_is_held),
+        lost("holder-replies-lost", _lose_replies, _lose_what_is_held),
         OnWay(
             "reset-in-mid-reply",
             "asker",

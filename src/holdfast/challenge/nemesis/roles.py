@@ -19,6 +19,7 @@ class Roles:
     _last: dict[str, Event] = field(default_factory=dict)
     """What each client wrote last."""
     _holds: dict[str, bool] = field(default_factory=dict)
+    _let_in: set[str] = field(default_factory=set)
 
     def see(self, events: Iterable[Event]) -> None:
         """Take note of what was written since."""
@@ -28,6 +29,8 @@ class Roles:
                 continue
             if event.act == "acquire":
                 self._holds[event.client] = event.phase == "ok"
+                if event.phase == "ok":
+                    self._let_in.add(event.client)
             elif event.act == "release" or event.phase == "fail":
                 self._holds[event.client] = False
 
@@ -47,6 +50,10 @@ class Roles:
         if role == "waiter":
             return asking[0] if asking and holding else None
         return None
+
+    def were_let_in(self, clients: Iterable[str]) -> bool:
+        """Whether each of them has held at some time."""
+        return self._let_in.issuperset(clients)
 
     def _is_holder(self, client: str) -> bool:
         return self._holds.get(client, False)
