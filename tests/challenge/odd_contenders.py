@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from typing import Self
+
+from holdfast.challenge.contender import Refused
 
 
 class LetsAllIn:
@@ -31,6 +35,30 @@ class Crashes(LetsAllIn):
 
     def release(self) -> None:
         os.abort()
+
+
+class Leaks(LetsAllIn):
+    """Keeps a descriptor, a thread and a name for ever."""
+
+    def __exit__(self, *_: object) -> None:
+        os.dup(0)
+        threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+
+    @staticmethod
+    def is_fair(_: str) -> bool:
+        return False
+
+    @staticmethod
+    def left(_: str, name: str) -> list[str]:
+        return [f"nobody holds {name}"]
+
+
+class NeverOpens(LetsAllIn):
+    """Lets nobody in, and says so in time."""
+
+    def acquire(self, _: str, *, timeout: float) -> Self:
+        time.sleep(timeout)
+        raise Refused("it stays closed")
 
 
 class CannotBegin(LetsAllIn):

@@ -30,7 +30,7 @@ def _deployment():
         yield one
 
 
-def setting(*faults: str, workload: str = "guarded-counter", seconds: float = 3.0) -> Setting:
+def setting(*faults: str, workload: str = "guarded-counter", seconds: float = 2.0) -> Setting:
     return Setting("redis", "holdfast", workload, CLIENTS, 1, seconds, 1.0, faults)
 
 
@@ -91,12 +91,41 @@ def test_whoever_is_told_of_the_progress_can_end_the_run(deployment, tmp_path):
     assert outcome.events
 
 
+def test_a_lock_that_lets_nobody_in_has_stalled(deployment, tmp_path):
+    outcome = run(
+        setting(workload="lock", seconds=60.0),
+        deployment,
+        make="challenge.odd_contenders:NeverOpens",
+        folder=tmp_path,
+        stops_at_first=True,
+        bound=0.5,
+    )
+
+    assert "stall" in {finding.kind for finding in outcome.findings}
+
+
+def test_what_clients_did_not_give_back_is_told(deployment, tmp_path):
+    outcome = run(
+        setting(workload="lock", seconds=0.1),
+        deployment,
+        make="challenge.odd_contenders:Leaks",
+        folder=tmp_path,
+        bound=0.1,
+    )
+
+    left = "\n".join(one.message for one in outcome.findings if one.kind == "left behind")
+    assert "descriptors" in left
+    assert "threads" in left
+    assert "nobody holds challenge-" in left
+
+
 def test_a_client_that_crashes_is_followed_by_another_and_is_told(deployment, tmp_path):
     outcome = run(
         setting(seconds=0.1),
         deployment,
         make="challenge.odd_contenders:Crashes",
         folder=tmp_path,
+        bound=0.1,
     )
 
     assert {event.client for event in outcome.events} > {"0", "0.1"}
@@ -124,7 +153,7 @@ def test_a_fault_that_is_none_is_refused_with_those_that_are(deployment, tmp_pat
         run(setting("earthquake"), deployment, folder=tmp_path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_all_clients_are_gone_when_the_run_is(tmp_path, number):
     script = Path(__file__).with_name("one_run.py")
     process = subprocess.Popen([sys.executable, str(script), str(tmp_path)], env=environment())

@@ -39,7 +39,10 @@ class Held(Protocol):
 
 
 class Contender(Protocol):
-    """One client's way to the locks of one store."""
+    """One client's way to the locks of one store.
+
+    If it has a true `is_interrupted_once`, what an interrupt began is not struck by another.
+    """
 
     def acquire(self, name: str, *, timeout: float) -> Held:
         """Return what was acquired; raise Refused if it was not in time."""

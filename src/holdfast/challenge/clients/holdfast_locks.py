@@ -99,6 +99,8 @@ class SyncHeld:
 class AsyncContender:
     """`AsyncLocks` on a loop in a thread of its own, so that it renews while the client sleeps."""
 
+    is_interrupted_once = True
+
     def __init__(self, url: str, *, ttl: float, clock_ahead: float) -> None:
         del clock_ahead
         self._loop = asyncio.new_event_loop()

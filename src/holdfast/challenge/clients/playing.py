@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from holdfast.challenge.contender import Refused
@@ -59,6 +60,9 @@ class Player:
         self._order = order
         self._contender = contender
         self._diary = diary
+        self._let_in = partial(
+            signals.let_in, once=getattr(contender, "is_interrupted_once", False)
+        )
         self._signals = signals
         self._resource = resource
         self._workload = WORKLOADS[order.workload]
@@ -100,7 +104,7 @@ class Player:
         one = self._diary.begin("acquire", turn.name, weight=turn.weight, capacity=capacity)
         held: Held | None = None
         try:
-            with self._signals.let_in():
+            with self._let_in():
                 held = self._asked(turn)
         except KeyboardInterrupt:
             if held is None:
@@ -163,7 +167,7 @@ class Player:
 
     def _came_of(self, call: Callable[[], None]) -> tuple[Phase, str]:
         try:
-            with self._signals.let_in():
+            with self._let_in():
                 call()
         except Refused as error:
             return "fail", str(error)

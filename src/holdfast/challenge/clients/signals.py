@@ -20,16 +20,18 @@ class Signals:
 
     def __init__(self) -> None:
         self.is_to_end = False
-        self._is_let_in = False
+        self._is_let_in = self._is_once = False
         signal.signal(signal.SIGTERM, self._end)
         signal.signal(signal.SIGINT, self._interrupt)
 
     @contextmanager
-    def let_in(self) -> Iterator[None]:
-        """Let SIGINT strike as KeyboardInterrupt while the lock is asked.
+    def let_in(self, *, once: bool = False) -> Iterator[None]:
+        """Let SIGINT strike as KeyboardInterrupt while the lock is asked, and while it cleans up.
 
-        Elsewhere it is nothing: what it would spoil there is the client's own diary.
+        Elsewhere it is nothing: what it would spoil there is the client's own diary. Under asyncio
+        the first one cancels, and `once` leaves it at that.
         """
+        self._is_once = once
         self._is_let_in = True
         try:
             yield
@@ -43,6 +45,7 @@ class Signals:
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         if self._is_let_in:
+            self._is_let_in = not self._is_once
             raise KeyboardInterrupt
 
 
