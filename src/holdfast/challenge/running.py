@@ -20,6 +20,7 @@ from holdfast.challenge.outcome import Outcome, Strike
 from holdfast.challenge.recorded import Recorded
 from holdfast.challenge.resource import Resource
 from holdfast.challenge.workloads import WORKLOADS
+from holdfast.errors import LockError
 from holdfast.runtime.clock import Clock
 
 if TYPE_CHECKING:
@@ -215,8 +216,9 @@ class _Run:
         began = Clock.now()
         self._quiets.append((began, began))
         while Clock.now() < began + max(lasts, 1.1 * (self._setting.ttl + self._patience)):
+            self._tick("quiet")
             before = Clock.now()
-            self._wait(TICK, "quiet")
+            time.sleep(TICK)
             self._lateness = max(self._lateness, Clock.now() - before - TICK)
             self._quiets[-1] = (began, Clock.now())
 
@@ -238,7 +240,10 @@ class _Run:
         self._fleet.end()
         deadline = Clock.now() + self._setting.ttl + self._patience
         while self._surveyor is not None:
-            self._left = self._surveyor.left(self._deployment.url, self._name)
+            try:
+                self._left = self._surveyor.left(self._deployment.url, self._name)
+            except LockError as error:
+                self._left = [f"{self._name}, as far as anybody knows: {error}"]
             if not self._left or Clock.now() > deadline:
                 return
             time.sleep(TICK)
