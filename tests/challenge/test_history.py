@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.challenge.history import Event, NotAHistory, operations, read
+from holdfast.challenge.history import Event, NotAHistory, begun_since, operations, read
 
 
 def event(at: float, phase: str, number: int = 1, act: str = "acquire", **more: object) -> Event:
@@ -70,3 +70,15 @@ def test_nobody_knows_what_became_of_one_without_an_answer(rest):
 def test_what_no_client_can_have_seen_is_refused(events):
     with pytest.raises(NotAHistory, match="client a"):
         operations(events)
+
+
+def test_what_was_begun_before_a_time_is_left_out_with_its_answer():
+    events = [
+        event(1.0, "invoked", 1),
+        event(3.0, "ok", 1),
+        event(3.0, "invoked", 2, "check"),
+        event(4.0, "ok", 2, "check"),
+    ]
+
+    assert begun_since(events, 2.0) == events[2:]
+    assert begun_since(events, 0.0) == events

@@ -11,7 +11,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 Act = Literal["acquire", "check", "release"]
 """`check` asks the lease itself whether it may still be acted upon."""
@@ -82,6 +82,12 @@ def read(lines: Iterable[str]) -> Iterator[Event]:
             yield Event(**said)
         except TypeError as error:
             raise NotAHistory(f"line {number} is no event: {error}") from error
+
+
+def begun_since(events: Sequence[Event], at: float) -> list[Event]:
+    """Return the events of the operations that were asked for at that time or later."""
+    begun = {(one.client, one.number) for one in events if one.phase == "invoked" and one.at >= at}
+    return [one for one in events if (one.client, one.number) in begun]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import secrets
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from holdfast.challenge.checker.judging import judge
 from holdfast.challenge.clients.fleet import Fleet
 from holdfast.challenge.clients.order import Order
 from holdfast.challenge.contender import made_by
+from holdfast.challenge.history import begun_since
 from holdfast.challenge.keeping import keep
 from holdfast.challenge.nemesis.choosing import chosen
 from holdfast.challenge.nemesis.roles import Roles
@@ -29,13 +30,17 @@ if TYPE_CHECKING:
 
     from holdfast.challenge.contender import Surveys
     from holdfast.challenge.fault import Deployment, Fault
+    from holdfast.challenge.history import Event
     from holdfast.challenge.nemesis.schedule import Planned
-    from holdfast.challenge.outcome import Setting
+    from holdfast.challenge.outcome import Finding, Setting
 
 HOLDFAST = "holdfast.challenge.clients.holdfast_locks:SyncContender"
 
 TICK = 0.02
 """How often the clients are looked at."""
+TOLD_EVERY = 0.2
+RECENTLY = 20.0
+"""How far back is judged while it runs: what is older has been judged before."""
 BOUND = 2.5
 """How long after a ttl somebody has to be inside, on a machine that does little else."""
 LATENESS = 10.0
@@ -113,7 +118,9 @@ class _Run:
         self._surveyor = cast("Surveys", made) if hasattr(made, "left") else None
         self._is_fair = self._surveyor is not None and self._surveyor.is_fair(deployment.url)
         self._lateness = 0.0
-        self._next_sweep = 0.0
+        self._next_sweep = self._next_told = 0.0
+        self._recent: list[Event] = []
+        self._found: dict[tuple[str, float], Finding] = {}
         self.tell: Callable[[Progress], None]
         self.stops_at_first = False
         self.clocks_ahead: Sequence[float] = ()
@@ -260,16 +267,27 @@ class _Run:
             time.sleep(min(left, TICK))
 
     def _tick(self, doing: str) -> None:
-        self._roles.see(self._fleet.look())
-        if Clock.now() >= self._next_sweep:
-            self._sweep(doing)
+        new = self._fleet.look()
+        self._roles.see(new)
+        self._recent += new
+        self._outcome.grants += sum(one.act == "acquire" and one.phase == "ok" for one in new)
+        now = Clock.now()
+        if now >= self._next_sweep:
+            self._sweep(now)
+            # It may take a tenth of the time, and no more.
+            self._next_sweep = Clock.now() + max(TOLD_EVERY, 9.0 * (Clock.now() - now))
+        if now >= self._next_told:
+            self._next_told = now + TOLD_EVERY
+            self._progress(doing)
 
-    def _sweep(self, doing: str) -> None:
-        began = Clock.now()
-        self._judge()
-        self._progress(doing)
-        # What is judged grows; it may take a tenth of the time, and no more.
-        self._next_sweep = Clock.now() + max(0.2, 9.0 * (Clock.now() - began))
+    def _sweep(self, now: float) -> None:
+        """Judge what is new; only at the end of the run is all of it judged."""
+        since = now - RECENTLY - 2.0 * (self._setting.ttl + self._patience)
+        self._recent = begun_since(self._recent, since)
+        writes = [one for one in self._resource.writes if one.at >= since]
+        recent = replace(self._recorded(), events=self._recent, writes=writes)
+        self._found |= {(one.kind, one.at): one for one in judge(recent)}
+        self._outcome.findings = list(self._found.values())
         if self.stops_at_first and self._outcome.verdict == "invalid":
             raise Enough
 
