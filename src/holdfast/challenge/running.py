@@ -276,9 +276,12 @@ class _Run:
             self._sweep(now)
             # It may take a tenth of the time, and no more.
             self._next_sweep = Clock.now() + max(TOLD_EVERY, 9.0 * (Clock.now() - now))
-        if now >= self._next_told:
+        is_enough = self.stops_at_first and self._outcome.verdict == "invalid"
+        if now >= self._next_told or is_enough:
             self._next_told = now + TOLD_EVERY
             self._progress(doing)
+        if is_enough:
+            raise Enough
 
     def _sweep(self, now: float) -> None:
         """Judge what is new; only at the end of the run is all of it judged."""
@@ -288,8 +291,6 @@ class _Run:
         recent = replace(self._recorded(), events=self._recent, writes=writes)
         self._found |= {(one.kind, one.at): one for one in judge(recent)}
         self._outcome.findings = list(self._found.values())
-        if self.stops_at_first and self._outcome.verdict == "invalid":
-            raise Enough
 
     def _progress(self, doing: str) -> None:
         outcome = self._outcome
