@@ -71,3 +71,13 @@ def test_the_dead_have_no_role():
     roles.see([event("1", "acquire", "ok", 1.0)])
 
     assert roles.who("holder", ["0", "1.1"]) is None
+
+
+def test_who_got_what_it_asked_for_is_known_by_when_it_last_did():
+    roles = Roles()
+
+    roles.see([event("0", "acquire", "ok", 1.0), event("1", "acquire", "ok", 2.0)])
+
+    assert roles.were_let_in(["0", "1"], since=1.0)
+    assert not roles.were_let_in(["0", "1"], since=1.5)
+    assert not roles.were_let_in(["0", "1", "2"], since=1.0)

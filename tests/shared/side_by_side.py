@@ -34,6 +34,7 @@ ALONE = (
     "tests/backends/sqlite/test_leaks.py",
     "tests/backends/test_stock.py",
     "tests/fencing/test_stock.py",
+    "tests/challenge/test_running.py",
 )
 """Where every test has a store of its own, or names of its own: these are handed out one by one."""
 
@@ -73,6 +74,7 @@ EARLY = (
     "tests/backends/postgresql/",
     "tests/backends/memcached/",
     "tests/programs/",
+    "tests/challenge/test_running.py",
     "tests/backends/redlock/",
     "tests/backends/redis/faults/",
     "tests/backends/redis/topologies/",

@@ -6,6 +6,7 @@ import secrets
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, cast
 
 from holdfast.challenge.checker.judging import judge
@@ -89,21 +90,39 @@ def run(
     clock of each client is wrong. A run that `stops_at_first` ends with the first thing that is
     wrong and not documented; one whose `progress` raises Enough, with what it has.
     """
-    one = _Run(setting, deployment, make=make, folder=folder, bound=bound)
-    one.tell = progress or (lambda _: None)
-    one.stops_at_first = stops_at_first
-    one.clocks_ahead = clocks_ahead
+    one = _Run(
+        setting,
+        deployment,
+        folder=folder,
+        make=make,
+        tell=progress or (lambda _: None),
+        stops_at_first=stops_at_first,
+        clocks_ahead=clocks_ahead,
+        bound=bound,
+    )
     return one.run()
 
 
 class _Run:
     def __init__(
-        self, setting: Setting, deployment: Deployment, *, make: str, folder: Path, bound: float
+        self,
+        setting: Setting,
+        deployment: Deployment,
+        *,
+        folder: Path,
+        make: str,
+        tell: Callable[[Progress], None],
+        stops_at_first: bool,
+        clocks_ahead: Sequence[float],
+        bound: float,
     ) -> None:
         self._setting = setting
         self._deployment = deployment
-        self._make = make
         self._folder = folder
+        self._make = make
+        self._tell = tell
+        self._stops_at_first = stops_at_first
+        self._clocks_ahead = clocks_ahead
         self._bound = bound
         self._workload = WORKLOADS[setting.workload]
         # Nobody else's name, whoever uses the same store.
@@ -112,6 +131,7 @@ class _Run:
         self._resource = Resource(self._workload)
         self._fleet = Fleet(setting.clients, folder, self._order)
         self._roles = Roles()
+        self._under_way: Strike | None = None
         self._quiets: list[tuple[float, float]] = []
         self._left: list[str] = []
         made = made_by(make)
@@ -121,9 +141,6 @@ class _Run:
         self._next_sweep = self._next_told = 0.0
         self._recent: list[Event] = []
         self._found: dict[tuple[str, float], Finding] = {}
-        self.tell: Callable[[Progress], None]
-        self.stops_at_first = False
-        self.clocks_ahead: Sequence[float] = ()
 
     def run(self) -> Outcome:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -147,7 +164,7 @@ class _Run:
         return outcome
 
     def _order(self, number: int, client: str, diary: Path, last_words: Path) -> Order:
-        ahead = self.clocks_ahead
+        ahead = self._clocks_ahead
         return Order(
             client=client,
             make=self._make,
@@ -185,15 +202,17 @@ class _Run:
 
     def _strike(self, fault: Fault, planned: Planned) -> None:
         victim = self._victim(fault, planned)
-        began = Clock.now()
-        target = ""
+        # Under way until it has ended: what its store forgives is forgiven from the first moment.
+        begun = Strike(fault.kind, "", Clock.now(), inf)
+        self._under_way = begun
         try:
-            target = fault.begin(planned.draw, victim)
+            begun = replace(begun, target=fault.begin(planned.draw, victim))
+            self._under_way = begun
             self._wait(planned.draw.length, fault.kind)
         finally:
             fault.end()
-            strike = Strike(fault.kind, target, began, Clock.now())
-            self._outcome.strikes.append(strike)
+            self._under_way = None
+            self._outcome.strikes.append(replace(begun, ended=Clock.now()))
 
     def _victim(self, fault: Fault, planned: Planned) -> int | None:
         """Return who has the role, after a while anybody; None where it is no client's matter."""
@@ -209,13 +228,16 @@ class _Run:
         return planned.draw.anybody
 
     def _settle(self, losses: int) -> None:
-        """Wait until all of them were let in once in their present life, if that ever happens.
+        """Wait until all of them were let in once since the last strike, if that ever happens.
 
         The dead may still stand in line, each in front of the next, and servers that were away have
         to be found again: that takes its time, once for each loss, and is no stall.
         """
-        deadline = Clock.now() + losses * (self._setting.ttl + self._patience)
-        while Clock.now() < deadline and not self._roles.were_let_in(self._fleet.clients):
+        since = Clock.now()
+        deadline = since + losses * (self._setting.ttl + self._patience)
+        while Clock.now() < deadline:
+            if self._roles.were_let_in(self._fleet.clients, since=since):
+                return
             self._wait(TICK, "quiet")
 
     def _quiet(self, lasts: float = 0.0) -> None:
@@ -245,7 +267,8 @@ class _Run:
         """Let all clients end in order, and look at what they left in the store."""
         self._progress("ending")
         self._fleet.end()
-        deadline = Clock.now() + self._setting.ttl + self._patience
+        # What has an end is over by then, also on a machine that was late with all of it.
+        deadline = Clock.now() + 2.0 * (self._setting.ttl + self._patience)
         while self._surveyor is not None:
             try:
                 self._left = self._surveyor.left(self._deployment.url, self._name)
@@ -253,7 +276,7 @@ class _Run:
                 self._left = [f"{self._name}, as far as anybody knows: {error}"]
             if not self._left or Clock.now() > deadline:
                 return
-            time.sleep(TICK)
+            time.sleep(10 * TICK)
 
     # -- what goes on all the time ---------------------------------------------------------
 
@@ -276,7 +299,7 @@ class _Run:
             self._sweep(now)
             # It may take a tenth of the time, and no more.
             self._next_sweep = Clock.now() + max(TOLD_EVERY, 9.0 * (Clock.now() - now))
-        is_enough = self.stops_at_first and self._outcome.verdict == "invalid"
+        is_enough = self._stops_at_first and self._outcome.verdict == "invalid"
         if now >= self._next_told or is_enough:
             self._next_told = now + TOLD_EVERY
             self._progress(doing)
@@ -295,7 +318,7 @@ class _Run:
     def _progress(self, doing: str) -> None:
         outcome = self._outcome
         seconds = Clock.now() - outcome.began
-        self.tell(Progress(seconds, doing, outcome.grants, len(outcome.findings)))
+        self._tell(Progress(seconds, doing, outcome.grants, len(outcome.findings)))
 
     @property
     def _patience(self) -> float:
@@ -312,11 +335,12 @@ class _Run:
         outcome.findings = judge(self._recorded())
 
     def _recorded(self) -> Recorded:
-        kinds = {strike.kind for strike in self._outcome.strikes}
+        strikes = [*self._outcome.strikes, *filter(None, [self._under_way])]
+        kinds = {strike.kind for strike in strikes}
         return Recorded(
             events=self._outcome.events,
             writes=self._outcome.writes,
-            strikes=self._outcome.strikes,
+            strikes=strikes,
             quiets=self._quiets,
             exits=self._fleet.exits,
             left=self._left,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ class Roles:
     _last: dict[str, Event] = field(default_factory=dict)
     """What each client wrote last."""
     _holds: dict[str, bool] = field(default_factory=dict)
-    _let_in: set[str] = field(default_factory=set)
+    _let_in: dict[str, float] = field(default_factory=dict)
+    """When each client last got what it asked for."""
 
     def see(self, events: Iterable[Event]) -> None:
         """Take note of what was written since."""
@@ -30,7 +32,7 @@ class Roles:
             if event.act == "acquire":
                 self._holds[event.client] = event.phase == "ok"
                 if event.phase == "ok":
-                    self._let_in.add(event.client)
+                    self._let_in[event.client] = event.at
             elif event.act == "release" or event.phase == "fail":
                 self._holds[event.client] = False
 
@@ -51,9 +53,9 @@ class Roles:
             return asking[0] if asking and holding else None
         return None
 
-    def were_let_in(self, clients: Iterable[str]) -> bool:
-        """Whether each of them has held at some time."""
-        return self._let_in.issuperset(clients)
+    def were_let_in(self, clients: Iterable[str], *, since: float) -> bool:
+        """Whether each of them got what it asked for at that time or later."""
+        return all(self._let_in.get(client, -inf) >= since for client in clients)
 
     def _is_holder(self, client: str) -> bool:
         return self._holds.get(client, False)
