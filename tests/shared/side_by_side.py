@@ -38,7 +38,10 @@ ALONE = (
 )
 """Where every test has a store of its own, or names of its own: these are handed out one by one."""
 
-BY_CLASS = ("tests/backends/redlock/contract/test_two_hung.py",)
+BY_CLASS = (
+    "tests/backends/redlock/contract/test_two_hung.py",
+    "tests/challenge/deployments/test_own_servers.py",
+)
 """What waits so long that one worker would be at it when all others are done."""
 
 EARLY = (

@@ -104,7 +104,7 @@ class Rule:
 
 
 class Proxy:
-    """Stands before a server of this machine.
+    """Stands before a server, of this machine unless told otherwise.
 
     Where a client comes before the server listens, it is kept for so long as `listens_within`.
     """
@@ -113,11 +113,12 @@ class Proxy:
         self,
         port: int,
         *,
+        host: str = "127.0.0.1",
         scheme: str = "tcp",
         division: Division = as_it_comes,
         listens_within: float = 0.0,
     ) -> None:
-        self._target = port
+        self._target = host, port
         self._scheme = scheme
         self._division = division
         self._listens_within = listens_within
@@ -321,7 +322,7 @@ class Proxy:
         deadline = self._loop.time() + self._listens_within
         while True:
             try:
-                return await asyncio.open_connection("127.0.0.1", self._target)
+                return await asyncio.open_connection(*self._target)
             except OSError:
                 if self._loop.time() >= deadline:
                     raise

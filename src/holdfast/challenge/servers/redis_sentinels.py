@@ -91,13 +91,13 @@ class Sentinels(Started):
 
     def until_replicated(self, count: int) -> None:
         """Return once so many replicas receive what is written from now on."""
+        until(lambda: self.is_replicated(count), what="replication is live")
 
-        def are_live() -> bool:
-            with self.master.client() as client:
-                client.set("base", "1")
-                return int(client.wait(count, 100)) >= count
-
-        until(are_live, what="replication is live")
+    def is_replicated(self, count: int) -> bool:
+        """Return whether so many replicas have what was written just now."""
+        with self.master.client() as client:
+            client.set("base", "1")
+            return int(client.wait(count, 100)) >= count
 
     def until_failed_over(self, old: RedisServer) -> RedisServer:
         """Return the new master, once all Sentinels name it and it takes writes."""
@@ -110,6 +110,23 @@ class Sentinels(Started):
 
         until(is_new, what="a new master")
         return self.master
+
+    def bring_back(self, server: RedisServer) -> None:
+        """Start a dead server again, as one that follows the master, unless it is the master.
+
+        Left to the Sentinels, it would be a second master for ten seconds; and one that began as
+        a replica would follow whoever was the master then.
+        """
+        master = self.master
+        options = list(server.options)
+        if "--replicaof" in options:
+            place = options.index("--replicaof")
+            del options[place : place + 3]
+        if server is not master:
+            options += ["--replicaof", "127.0.0.1", str(master.port)]
+        server.options = tuple(options)
+        server.spawn()
+        server.until_it_serves()
 
     def cut_off_replicas(self) -> list[RedisServer]:
         """Let what the master acknowledges from now on reach nobody else.

@@ -10,12 +10,14 @@ from holdfast.challenge.servers.starting import Started
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.challenge.servers.redis import RedisServer
+
 
 class RedlockNodes(Started):
     """Servers that know nothing of each other; `found` lets them count without waiting."""
 
-    def __init__(self, number: int = 5) -> None:
-        self.servers: list[Any] = [ShiftedRedis() for _ in range(number)]
+    def __init__(self, number: int = 5, *, kind: type[RedisServer] = ShiftedRedis) -> None:
+        self.servers: list[Any] = [kind() for _ in range(number)]
 
     def __getitem__(self, which: Any) -> Any:
         return self.servers[which]

@@ -51,6 +51,11 @@ class ShiftedMariadb(ShiftedClock, MariadbServer):
     """A MariaDB server, and its clock."""
 
 
+def clock_lacks() -> str:
+    """Return what this machine needs to set a server's clock, as a sentence; empty if nothing."""
+    return missing({"gcc": "gcc", "/usr/include/time.h": "libc6-dev"})
+
+
 @cache
 def library() -> Path:
     """Return the compiled shim, made once in a run."""
@@ -58,7 +63,7 @@ def library() -> Path:
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     directory.chmod(0o755)  # read by servers that are not root
     target = directory / "clock_shift.so"
-    if lacks := missing({"gcc": "gcc", "/usr/include/time.h": "libc6-dev"}):
+    if lacks := clock_lacks():
         raise CannotStart(lacks)
     command = ["gcc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", str(target), str(SOURCE)]
     subprocess.run([*command, "-ldl"], check=True)

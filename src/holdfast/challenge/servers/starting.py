@@ -242,6 +242,10 @@ class Three(Started, Generic[S]):
         """Return once one leads and the others follow it."""
         raise NotImplementedError
 
+    def leader(self) -> S:
+        """Return who leads now; wait if an election is on."""
+        raise NotImplementedError
+
     # -- what a test may do with them ------------------------------------------------------
 
     def start(self) -> Self:

@@ -1,0 +1,71 @@
+"""Faults that a server makes itself when it is asked to by its own commands.
+
+All its clients notice, so they are destructive.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import redis
+
+from holdfast.backends.redis.addresses import address_of_url
+from holdfast.challenge.deployments.on_servers import PAUSED, OnServers
+from holdfast.core.locating import masked, split
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.challenge.fault import Draw, Fault
+
+
+def redis_faults(url: str, *, store: str) -> Sequence[Fault]:
+    """Return what a Redis server can be asked for, or the Sentinels that watch one."""
+    if store == "redis":
+        one = _Pausing(url)
+        return [OnServers("server-paused", PAUSED, one.begin, one.end)]
+    if store == "sentinel":
+        return [OnServers("failover", (1.0, 2.0), _FailingOver(url).begin)]
+    return []
+
+
+class _Pausing:
+    """CLIENT PAUSE: whoever writes, or runs a script, is answered when it is over.
+
+    Of writes only: otherwise nobody could end it before its time, who is paused too.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def begin(self, draw: Draw) -> str:
+        with redis.Redis.from_url(self._url) as client:
+            client.client_pause(round(draw.length * 1000), all=False)
+        return "the server"
+
+    def end(self) -> None:
+        with redis.Redis.from_url(self._url) as client:
+            client.client_unpause()
+
+
+class _FailingOver:
+    """SENTINEL FAILOVER: the Sentinels choose another master, though this one is well."""
+
+    def __init__(self, url: str) -> None:
+        options = dict(parse_qsl(split(url).query))
+        self._address = address_of_url(url.partition("?")[0], where=masked(url), options=options)
+
+    def begin(self, _: Draw) -> str:
+        options: dict[str, Any] = self._address.sentinel_options
+        command = "SENTINEL", "FAILOVER", self._address.service
+        said = ""
+        for one in self._address.endpoints:
+            with redis.Redis(one.host, one.port, **options) as client:
+                try:
+                    client.execute_command(*command)
+                except redis.RedisError as error:  # the next may have quorum, or be there at all
+                    said = str(error)
+                else:
+                    return "the master"
+        return f"nothing: no Sentinel would ({said})"

@@ -1,0 +1,40 @@
+"""One MariaDB server that waits for its disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from holdfast.challenge.deployments.sql import SqlServer
+from holdfast.challenge.servers.mariadb import MariadbServer
+from holdfast.challenge.servers.shifted_clock import ShiftedMariadb, clock_lacks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Mysql(SqlServer[MariadbServer]):
+    """`mysql://`, on MariaDB."""
+
+    store = "mysql"
+    documented: ClassVar = {
+        "server-emptied": "A replica that lacks the last commits has not heard of the leases in "
+        "them",
+        "clock-jump": "A server clock that jumps ahead ends leases early",
+    }
+
+    def __init__(self, *, ttl: float) -> None:
+        super().__init__(ttl=ttl)
+        self.clock_lacks = clock_lacks()
+        self.server = MariadbServer() if self.clock_lacks else ShiftedMariadb()
+
+    def make_database(self) -> None:
+        """Make the database that the URL names."""
+        self.server.run("CREATE DATABASE IF NOT EXISTS challenge")
+
+    def run(self, statement: str) -> None:
+        """Run a statement."""
+        self.server.run(statement, database="challenge")
+
+    def url_at(self, addresses: Sequence[str]) -> str:
+        """Return its URL."""
+        return f"mysql://root@{addresses[0]}/challenge"

@@ -1,0 +1,22 @@
+"""The pages of the stores, as one reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PAGES = Path(__file__).parents[3] / "docs" / "backends"
+
+
+@pytest.fixture
+def page_of() -> Callable[[str], str]:
+    """Return the words of a store's page, without what sets them."""
+
+    def read(store: str) -> str:
+        page = "redis" if store in ("sentinel", "cluster") else store
+        text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
+        return " ".join(text.replace("*", "").replace("`", "").split())
+
+    return read

@@ -1,0 +1,86 @@
+"""What every deployment of our own has to do: serve, be struck, and serve again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+
+from holdfast import BackendUnavailable, Locks, NotAcquired, OutcomeUnknown
+from holdfast.challenge.deployments.choosing import own_servers
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.fault import Deployment, Draw, Fault
+
+TTL = 2.0
+"""Short: redlock's nodes do not count for so long. No lease's end is on trial."""
+
+ANY = Draw(length=0.0, strength=0.1, anybody=1)
+"""Of those that choose a follower, or a clock that is put back."""
+
+PATIENT = 30.0
+"""How long a request may take, where that is not on trial."""
+
+
+class Struck:
+    """Of one store; the kinds of fault that it has, and those that cannot be made."""
+
+    store: ClassVar[str]
+    kinds: ClassVar[frozenset[str]]
+    not_made: ClassVar[frozenset[str]] = frozenset()
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def deployment(cls) -> Iterator[Deployment]:
+        with own_servers(cls.store, ttl=TTL) as one:
+            yield one
+
+    def test_it_says_which_faults_can_be_made_and_what_the_others_lack(self, deployment):
+        found = {one.kind: one for one in deployment.faults()}
+
+        assert set(found) == self.kinds | self.not_made
+        assert {kind for kind, one in found.items() if one.lacks} == self.not_made
+        for one in found.values():
+            assert one.is_destructive
+            assert one.role is None
+
+    def test_each_client_comes_by_ways_of_its_own(self, deployment):
+        ways = [deployment.ways(client) for client in (0, 1)]
+        with Locks(deployment.url_for(0), ttl=TTL, request_timeout=PATIENT) as locks:
+            is_served(locks)
+
+            assert any(one.connections for one in ways[0])
+            assert not any(one.connections for one in ways[1])
+
+    def test_a_client_is_served_again_after_each_fault(self, deployment):
+        """The same that was there before, and one that comes afterwards."""
+        with Locks(deployment.url_for(2), ttl=TTL, request_timeout=PATIENT) as old:
+            is_served(old)
+            for fault in deployment.faults():
+                if not fault.lacks:
+                    strike(fault)
+                    is_served(old)
+
+            with Locks(deployment.url_for(3), ttl=TTL, request_timeout=PATIENT) as new:
+                is_served(new)
+
+
+def strike(fault: Fault) -> None:
+    """Let it strike, and end."""
+    try:
+        assert fault.begin(ANY, None)
+    finally:
+        fault.end()
+
+
+def is_served(locks: Locks) -> None:
+    """Return once a lock was had: clients may have to find their way first."""
+    lock = locks.lock("door")
+
+    def is_had() -> bool:
+        lock.acquire(timeout=PATIENT).release()
+        return True
+
+    eventually(
+        is_had, what="a client is served", despite=(BackendUnavailable, OutcomeUnknown, NotAcquired)
+    )

@@ -1,0 +1,101 @@
+"""Servers of our own, of each store: each fault begins and ends, and clients go on."""
+
+from __future__ import annotations
+
+import pytest
+from challenge.deployments.struck import ANY, TTL, Struck, is_served
+
+from holdfast import Locks
+from holdfast.challenge.deployments.choosing import STORES, given, own_servers
+
+ONE_SERVER = frozenset({"server-paused", "server-killed", "server-emptied"})
+MEMBERS = frozenset({"leader-cut", "leader-cut-silently", "node-paused", "node-killed"})
+
+
+class TestRedis(Struck):
+    store = "redis"
+    kinds = ONE_SERVER | {"clock-jump"}
+
+
+class TestMemcached(Struck):
+    store = "memcached"
+    kinds = ONE_SERVER
+    not_made = frozenset({"clock-jump"})
+
+
+class TestPostgresql(Struck):
+    store = "postgresql"
+    kinds = ONE_SERVER | {"clock-jump"}
+
+
+class TestMysql(Struck):
+    store = "mysql"
+    kinds = ONE_SERVER | {"clock-jump"}
+
+
+class TestRedlock(Struck):
+    store = "redlock"
+    kinds = frozenset({"node-paused", "node-killed", "node-emptied", "clock-jump"})
+
+
+class TestSentinel(Struck):
+    store = "sentinel"
+    kinds = frozenset({"failover", "server-paused", "server-killed", "node-paused"})
+
+    def test_sentinels_of_the_user_can_be_asked_for_a_failover(self, deployment):
+        master = deployment._group.master
+        with given(deployment.url, ttl=TTL) as one:
+            [fault] = one.faults()
+
+            assert not one.ways(0)
+            assert one.url_for(0) == deployment.url
+            assert fault.kind == "failover"
+            assert one.forgives("failover")
+            assert fault.begin(ANY, None) == "the master"
+            assert deployment._group.until_failed_over(master) is not master
+
+
+class TestCluster(Struck):
+    store = "cluster"
+    kinds = frozenset({"failover", "server-paused", "server-killed"})
+
+
+class TestEtcd(Struck):
+    store = "etcd"
+    kinds = MEMBERS
+    not_made = frozenset({"clock-jump", "node-emptied"})
+
+
+class TestZookeeper(Struck):
+    store = "zookeeper"
+    kinds = MEMBERS | {"node-emptied"}
+    not_made = frozenset({"clock-jump"})
+
+
+class TestSqlite:
+    def test_there_is_a_file_and_no_server_to_strike(self):
+        with own_servers("sqlite", ttl=TTL) as one:
+            with Locks(one.url_for(0)) as locks:
+                is_served(locks)
+
+            assert one.url_for(0) == one.url
+            assert not one.ways(0)
+            assert not one.faults()
+
+
+def test_every_store_is_tried():
+    tried = {one.store for one in Struck.__subclasses__()}
+
+    assert tried | {"sqlite"} == set(STORES)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_what_it_forgives_stands_on_its_page(store, page_of):
+    """Word for word: nothing is called documented that is not."""
+    one = own_servers(store, ttl=TTL)
+    kinds = {fault.kind for fault in one.faults()}
+    documented = {kind: one.forgives(kind) for kind in kinds if one.forgives(kind)}
+    one.stop()
+
+    assert all(words in page_of(store) for words in documented.values())
+    assert not one.forgives("no such fault")
