@@ -39,11 +39,11 @@ class Resource:
         self._largest = -1
         self._state = threading.Lock()
         self.writes: list[Write] = []
+
+    def __enter__(self) -> Self:
         # Not in the folder of the run, whose path may be longer than a socket's can be.
         self._folder = tempfile.TemporaryDirectory(prefix="holdfast-")
         self.address = str(Path(self._folder.name) / "resource")
-
-    def __enter__(self) -> Self:
         self._server = _Server(self.address, _Session)
         self._server.resource = self
         self._thread = threading.Thread(
