@@ -97,7 +97,7 @@ def test_a_lock_that_lets_nobody_in_has_stalled(deployment, tmp_path):
         deployment,
         make="challenge.odd_contenders:NeverOpens",
         folder=tmp_path,
-        stops_at_first=True,
+        stops_at="stall",
         bound=0.5,
     )
 

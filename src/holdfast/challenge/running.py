@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from holdfast.challenge.fault import Deployment, Fault
     from holdfast.challenge.history import Event
     from holdfast.challenge.nemesis.schedule import Planned
-    from holdfast.challenge.outcome import Finding, Setting
+    from holdfast.challenge.outcome import Finding, Kind, Setting
 
 HOLDFAST = "holdfast.challenge.clients.holdfast_locks:SyncContender"
 
@@ -81,6 +81,7 @@ def run(
     make: str = HOLDFAST,
     progress: Callable[[Progress], None] | None = None,
     stops_at_first: bool = False,
+    stops_at: Kind | None = None,
     clocks_ahead: Sequence[float] = (),
     bound: float = BOUND,
 ) -> Outcome:
@@ -88,7 +89,8 @@ def run(
 
     `make` is the class of contenders, as "module:name". `clocks_ahead` is by how much the wall
     clock of each client is wrong. A run that `stops_at_first` ends with the first thing that is
-    wrong and not documented; one whose `progress` raises Enough, with what it has.
+    wrong and not documented, one that `stops_at` a kind with the first of that kind, and one whose
+    `progress` raises Enough with what it has.
     """
     one = _Run(
         setting,
@@ -97,6 +99,7 @@ def run(
         make=make,
         tell=progress or (lambda _: None),
         stops_at_first=stops_at_first,
+        stops_at=stops_at,
         clocks_ahead=clocks_ahead,
         bound=bound,
     )
@@ -113,6 +116,7 @@ class _Run:
         make: str,
         tell: Callable[[Progress], None],
         stops_at_first: bool,
+        stops_at: Kind | None,
         clocks_ahead: Sequence[float],
         bound: float,
     ) -> None:
@@ -122,6 +126,7 @@ class _Run:
         self._make = make
         self._tell = tell
         self._stops_at_first = stops_at_first
+        self._stops_at = stops_at
         self._clocks_ahead = clocks_ahead
         self._bound = bound
         self._workload = WORKLOADS[setting.workload]
@@ -299,7 +304,7 @@ class _Run:
             self._sweep(now)
             # It may take a tenth of the time, and no more.
             self._next_sweep = Clock.now() + max(TOLD_EVERY, 9.0 * (Clock.now() - now))
-        is_enough = self._stops_at_first and self._outcome.verdict == "invalid"
+        is_enough = self._is_enough()
         if now >= self._next_told or is_enough:
             self._next_told = now + TOLD_EVERY
             self._progress(doing)
@@ -314,6 +319,10 @@ class _Run:
         recent = replace(self._recorded(), events=self._recent, writes=writes)
         self._found |= {(one.kind, one.at): one for one in judge(recent)}
         self._outcome.findings = list(self._found.values())
+
+    def _is_enough(self) -> bool:
+        wrong = {one.kind for one in self._outcome.findings if not one.is_documented}
+        return self._stops_at in wrong or (self._stops_at_first and bool(wrong))
 
     def _progress(self, doing: str) -> None:
         outcome = self._outcome
