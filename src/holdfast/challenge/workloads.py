@@ -20,7 +20,11 @@ class Workload:
     kind: Literal["lock", "counter", "set", "read-write", "semaphore"]
     is_guarded: bool = False
     """Whether the resource refuses a token below one that it has seen."""
+    longest: float = 2.0
+    """How long the longest turn works, in ttls."""
     capacity: int = 1
+    long: float = 0.15
+    """How many turns work for longer than their ttl may last: who does not renew is found so."""
 
     @property
     def writes(self) -> bool:
@@ -30,11 +34,14 @@ class Workload:
 
 WORKLOADS = {
     "lock": Workload("lock"),
+    "long-lock": Workload("lock", long=1.0),
     "counter": Workload("counter"),
     "set": Workload("set"),
     "guarded-counter": Workload("counter", is_guarded=True),
     "guarded-set": Workload("set", is_guarded=True),
     "read-write": Workload("read-write", capacity=ALL),
     "semaphore": Workload("semaphore", capacity=2),
+    # Held through an election: only so can a deposed leader keep a holder in the dark.
+    "slow-lock": Workload("lock", long=0.8, longest=4.0),
 }
 """By the name that `--workload` takes."""

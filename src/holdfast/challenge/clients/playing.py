@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LONG = 0.15
-"""How many turns work for longer than their ttl may last: who does not renew is found by these."""
 HASTY = 0.2
 """How many give up waiting soon, so that claims are withdrawn under every fault."""
 WRITING = 0.4
@@ -84,7 +82,9 @@ class Player:
 
     def _drawn(self) -> Turn:
         ttl, chance = self._order.ttl, self._chance
-        is_long, is_hasty = chance.random() < LONG, chance.random() < HASTY
+        is_long = chance.random() < self._workload.long
+        is_hasty = chance.random() < HASTY
+        shortest, longest = (0.5, self._workload.longest) if is_long else (0.0, 0.2)
         weight = 1
         if self._workload.kind == "read-write" and chance.random() < WRITING:
             weight = ALL
@@ -92,7 +92,7 @@ class Player:
             name=chance.choice(self._order.names),
             thinks=chance.uniform(0.0, 0.05 * ttl),
             waits=chance.uniform(0.0, ttl) if is_hasty else 1.0 + 3.0 * ttl,
-            works=chance.uniform(0.5, 2.0) * ttl if is_long else chance.uniform(0.0, 0.2) * ttl,
+            works=ttl * chance.uniform(shortest, longest),
             looks_every=chance.uniform(0.002, 0.02),
             weight=weight,
         )
