@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import io
 import os
 import pty
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import errors, urls
+from holdfast.challenge.deployments.choosing import STORES, own_servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,6 +40,7 @@ PAGES = (
     "docs/README.md",
     "docs/reference/capabilities.md",
     "docs/reference/errors.md",
+    "docs/reference/faults.md",
 )
 SECTION = re.compile(
     r"(?P<head><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<foot><!-- end -->)", re.DOTALL
@@ -174,6 +177,24 @@ def errors_in_order() -> list[str]:
     return re.findall(r"^[ │├└─]*(\w+)", "\n".join(list(errors_tree())[1:-1]), re.MULTILINE)
 
 
+def faults_table() -> Iterator[str]:
+    """For the reference: what a challenge does to the servers of each store."""
+    yield "| store | faults | of these, two may hold at once under | cannot be made |"
+    yield "|---|---|---|---|"
+    for store in STORES:
+        with contextlib.ExitStack() as stack:
+            one = own_servers(store, ttl=1.0)  # which are never started
+            stack.push(one.__exit__)
+            made = [fault.kind for fault in one.faults() if not fault.lacks]
+            lacking = [f"`{one.kind}`: {one.lacks}" for one in one.faults() if one.lacks]
+            yield row(
+                f"`{store}`",
+                ", ".join(f"`{kind}`" for kind in made) or "none: there is no server",
+                ", ".join(f"`{kind}`" for kind in made if one.forgives(kind)) or "none",
+                "; ".join(lacking) or "-",
+            )
+
+
 SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "backends": backends_table,
     "backend-pages": backend_pages,
@@ -181,6 +202,7 @@ SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "rooms": rooms_table,
     "errors-tree": errors_tree,
     "errors": errors_table,
+    "faults": faults_table,
 }
 
 

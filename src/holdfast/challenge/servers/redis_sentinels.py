@@ -145,6 +145,17 @@ class Sentinels(Started):
         with self.sentinels[0].client() as client:
             client.execute_command("SENTINEL", "FAILOVER", SERVICE)
 
+    def replace(self, dead: RedisServer) -> RedisServer:
+        """Return the new master, which the Sentinels are told to choose at once."""
+
+        def is_begun() -> bool:
+            if self.master is dead:
+                self.fail_over()  # an error, where no replica is found to be well yet
+            return True
+
+        until(is_begun, what="the Sentinels replace the master")
+        return self.until_failed_over(dead)
+
     def stop(self) -> None:
         """End all of them."""
         for one in (*self.sentinels, *self.servers):
