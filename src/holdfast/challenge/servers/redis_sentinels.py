@@ -156,6 +156,30 @@ class Sentinels(Started):
         until(is_begun, what="the Sentinels replace the master")
         return self.until_failed_over(dead)
 
+    def settle(self) -> None:
+        """Return once all Sentinels name one master, and the others follow it.
+
+        Who does not is told so, once nobody is at a failover: the Sentinels wait for ten seconds.
+        """
+        until(self._is_settled, what="both replicas follow the master")
+
+    def _is_settled(self) -> bool:
+        master = self.master
+        for one in self.sentinels:
+            with one.client(decode_responses=True) as client:
+                state = client.sentinel_master(SERVICE)
+            if (state["port"], state["flags"]) != (master.port, "master"):
+                return False
+        with master.client() as client:
+            if client.role()[0] != b"master":
+                return False
+        for other in self.servers:
+            with other.client() as client:
+                role = client.role()
+                if other is not master and (role[0], role[2]) != (b"slave", master.port):
+                    client.replicaof("127.0.0.1", master.port)
+        return self.is_replicated(len(self.servers) - 1)
+
     def stop(self) -> None:
         """End all of them."""
         for one in (*self.sentinels, *self.servers):
