@@ -1,0 +1,1 @@
+"""What a run came to, told: figures, pictures, a page; values in, values out."""

@@ -1,0 +1,168 @@
+"""What each client did, as it is drawn: stretches of time and marks; no picture yet.
+
+The line between what is certain and what may be is the checker's (`checker/holds.py`): a hold is
+certain up to its last proof, and after that nobody knows.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from holdfast.challenge.history import NotAHistory, operations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from holdfast.challenge.history import Event, Operation
+
+Doing = Literal["waiting", "unanswered", "holding", "perhaps"]
+"""`unanswered`: asked, and never told; `perhaps`: held a moment ago, and nothing proves it now."""
+
+Saw = Literal["check", "refused", "stop"]
+"""`refused` got nothing; `stop` was told that what it had is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What one client did for a while."""
+
+    begin: float
+    end: float
+    doing: Doing
+    hold: int
+    name: str
+    token: int | None = None
+    is_inner: bool = False
+    """Whether it entered again what it held already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What one client saw at one moment."""
+
+    at: float
+    saw: Saw
+    hold: int
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Row:
+    """All of one client."""
+
+    client: str
+    stretches: list[Stretch] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+
+
+def rows(events: Iterable[Event], *, end: float, ttl: float | None = None) -> list[Row]:
+    """Return a row for each client, up to `end`.
+
+    What nobody proved any more lasts at most a ttl, if one is given.
+    """
+    by_client: defaultdict[str, list[Operation]] = defaultdict(list)
+    for one in legible(events):
+        by_client[one.client].append(one)
+    return [_row(client, by_client[client], end, ttl) for client in sorted(by_client, key=natural)]
+
+
+def legible(events: Iterable[Event]) -> list[Operation]:
+    """Return the operations of all clients whose events can have been written by one.
+
+    A history that is wrong in itself is a finding, and the rest of it is still to be seen.
+    """
+    by_client: defaultdict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        by_client[event.client].append(event)
+    found: list[Operation] = []
+    for each in by_client.values():
+        try:
+            found += operations(each)
+        except NotAHistory:
+            continue
+    return sorted(found, key=lambda one: one.invoked)
+
+
+def natural(client: str) -> list[tuple[int, str]]:
+    """Return what sorts client 10 behind client 9."""
+    return [
+        (int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", client)
+    ]
+
+
+def _row(client: str, mine: Sequence[Operation], end: float, ttl: float | None) -> Row:
+    row = Row(client)
+    begins = [one.invoked for one in mine]
+    of_hold: defaultdict[int, list[Operation]] = defaultdict(list)
+    for one in mine:
+        of_hold[one.hold].append(one)
+    for number, one in enumerate(mine):
+        after = begins[number + 1] if number + 1 < len(mine) else end
+        if one.act == "acquire":
+            _draw_acquire(row, one, min(end, after))
+        elif one.answered is not None:
+            _draw_proof(row, one)
+    for its in of_hold.values():
+        _draw_hold(row, its, begins, end, ttl)
+    row.stretches.sort(key=lambda one: one.begin)
+    row.marks.sort(key=lambda one: one.at)
+    return row
+
+
+def _draw_acquire(row: Row, one: Operation, after: float) -> None:
+    doing: Doing = "waiting" if one.answered is not None else "unanswered"
+    until = after if one.answered is None else one.answered
+    row.stretches.append(Stretch(one.invoked, until, doing, one.hold, one.name))
+    if one.answered is not None and not one.is_ok:
+        row.marks.append(Mark(one.answered, "refused", one.hold, one.reason))
+
+
+def _draw_proof(row: Row, one: Operation) -> None:
+    if one.is_ok and one.act == "check":
+        row.marks.append(Mark(one.invoked, "check", one.hold))
+    elif not one.is_ok and one.answered is not None:
+        row.marks.append(Mark(one.answered, "stop", one.hold, one.reason))
+
+
+def _draw_hold(
+    row: Row, its: Sequence[Operation], begins: Sequence[float], end: float, ttl: float | None
+) -> None:
+    granted = next((one for one in its if one.act == "acquire" and one.is_ok), None)
+    if granted is None or granted.answered is None:
+        return
+    later = [one for one in its if one.act != "acquire"]
+    until = max([granted.answered, *(one.invoked for one in later if one.is_ok)])
+    ends = [
+        one.answered
+        for one in later
+        if one.answered is not None and one.answered >= until and not _goes_on(one)
+    ]
+    if ends:
+        over = min(ends)
+    else:  # it never said so: until it did something else, or for a ttl at most
+        number = bisect_right(begins, until)
+        over = begins[number] if number < len(begins) else end
+        over = over if ttl is None else min(over, until + ttl)
+    if until > granted.answered:
+        row.stretches.append(_held(granted, granted.answered, until, "holding"))
+    row.stretches.append(_held(granted, until, max(over, until), "perhaps"))
+
+
+def _goes_on(one: Operation) -> bool:
+    return one.act == "check" and one.is_ok
+
+
+def _held(granted: Operation, begin: float, end: float, doing: Doing) -> Stretch:
+    return Stretch(
+        begin,
+        end,
+        doing,
+        hold=granted.hold,
+        name=granted.name,
+        token=granted.token,
+        is_inner=granted.within is not None,
+    )
