@@ -111,6 +111,16 @@ def test_a_hold_without_a_proof_is_pale_and_lasts_a_ttl_at_most():
     ]
 
 
+def test_whoever_comes_in_the_place_of_a_killed_client_has_its_row():
+    killed = told("2", "acquire", 0.0, 1.0, 1, token=1)
+    waiting = [Event(1.0, "2", "acquire", "invoked", 2, 2, "door")]
+
+    [row] = rows([*killed, *waiting, *held("2.1", 4.0, 5.0, 6.0, token=2)], end=9.0)
+
+    assert (row.client, {one.client for one in row.stretches}) == ("2", {"2", "2.1"})
+    assert max(one.end for one in row.stretches if one.client == "2") == 4.0
+
+
 def test_what_the_resource_turned_away_is_seen():
     writes = [Write(1.0, "0", 1, 7, is_accepted=False, is_lost=False)]
 
@@ -129,7 +139,7 @@ def test_a_name_cannot_leave_its_place():
 def test_a_picture_stays_small_however_much_happened():
     events = [
         event
-        for number in range(20_000)
+        for number in range(5_000)
         for event in held(
             "0",
             number / 1000,

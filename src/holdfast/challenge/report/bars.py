@@ -12,6 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from holdfast.challenge.report.frame import CELL, LEFT, LETTER, RIGHT, ROW, WIDTH, rect, tip
+from holdfast.challenge.report.rows import seat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,24 +43,23 @@ SAYS: dict[Doing, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Where one client is drawn, and which of its holds are not drawn as usual."""
+    """Where one client is drawn, and which holds are not drawn as usual."""
 
-    client: str
     y: int
     frame: Frame
-    colours: dict[int, str]
+    colours: dict[tuple[str, int], str]
 
 
 def clients(
     shown: Sequence[Row], findings: Sequence[Finding], frame: Frame, top: dict[str, int]
 ) -> Iterator[str]:
     """Yield the rows of clients; the holds that show a finding have its colour."""
-    colours: defaultdict[str, dict[int, str]] = defaultdict(dict)
+    colours: dict[tuple[str, int], str] = {}
     for one in sorted(findings, key=lambda one: not one.is_documented):
         for event in one.example:
-            colours[event.client][event.hold] = "noted" if one.is_documented else "wrong"
+            colours[event.client, event.hold] = "noted" if one.is_documented else "wrong"
     for row in shown:
-        strip = Strip(row.client, top[row.client], frame, colours[row.client])
+        strip = Strip(top[row.client], frame, colours)
         label = f"client {row.client}"
         label = label if len(label) <= LONGEST_LABEL else row.client[-LONGEST_LABEL:]
         yield f'<text x="4" y="{strip.y + 17}">{escape(label)}</text>'
@@ -73,7 +73,8 @@ def _bars(mine: Sequence[Stretch], strip: Strip) -> Iterator[str]:
     narrow: defaultdict[tuple[int, Doing, str], list[Stretch]] = defaultdict(list)
     wide: list[tuple[str, Stretch]] = []
     for one in mine:
-        colour = strip.colours.get(one.hold, "") if one.doing in {"holding", "perhaps"} else ""
+        is_held = one.doing in {"holding", "perhaps"}
+        colour = strip.colours.get((one.client, one.hold), "") if is_held else ""
         if frame.x(one.end) - frame.x(one.begin) < CELL:
             narrow[int(frame.x(one.begin) / CELL), one.doing, colour].append(one)
         else:
@@ -117,7 +118,7 @@ def _said_of(together: Sequence[Stretch], strip: Strip) -> str:
     if tokens:
         token = f", token {tokens[0]}" + (f" to {tokens[-1]}" if len(tokens) > 1 else "")
     return (
-        f"client {strip.client} {SAYS[first.doing]} {first.name!r}{_times(together)}, {span}{token}"
+        f"client {first.client} {SAYS[first.doing]} {first.name!r}{_times(together)}, {span}{token}"
     )
 
 
@@ -142,7 +143,7 @@ def _marks(marks: Sequence[Mark], strip: Strip) -> Iterator[str]:
             else (f"M{x:.1f} {y + 8}l5 5l-5 5l-5 -5z", "was told to stop")
         )
         reason = f": {first.reason}" if first.reason else ""
-        said = f"client {strip.client} {what}{_times(together)}, at {strip.frame.said(first.at)}"
+        said = f"client {first.client} {what}{_times(together)}, at {strip.frame.said(first.at)}"
         yield f'<path class="{saw}" d="{shape}">{tip(said + reason)}</path>'
 
 
@@ -152,15 +153,16 @@ def written(
     """Yield what was written, a dot for some; `is_wrong` is whether a lost one is a fault."""
     seen: set[tuple[str, int, str]] = set()
     for one in writes:
-        if one.client not in top or not frame.shows(one.at, one.at):
+        row = seat(one.client)
+        if row not in top or not frame.shows(one.at, one.at):
             continue
-        x, y = frame.x(one.at), top[one.client] + 25
+        x, y = frame.x(one.at), top[row] + 25
         look, size = ("written", 1.3) if one.is_accepted else ("turned-away", 2.6)
         what = "wrote" if one.is_accepted else "was turned away by the token check"
         if one.is_lost:
             look, size = "wrong" if is_wrong else "noted", 2.6
             what = "overwrote what it had not read"
-        key = (one.client, int(x / (2 * CELL)), look)
+        key = (row, int(x / (2 * CELL)), look)
         if key not in seen:
             seen.add(key)
             token = "" if one.token is None else f", token {one.token}"

@@ -60,10 +60,10 @@ class Frame:
         """Return a time in words."""
         return f"{at - self.zero:.3f} s"
 
-    def between(self, begin: float, end: float) -> tuple[float, float]:
+    def between(self, begin: float, end: float, *, least: float = 0.8) -> tuple[float, float]:
         """Return where it begins and how wide it is, never too narrow to be seen."""
         x = self.x(begin)
-        return x, max(self.x(end) - x, 0.8)
+        return x, max(self.x(end) - x, least)
 
     def time_at(self, x: float) -> float:
         """Return which time is drawn there."""

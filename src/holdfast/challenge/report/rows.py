@@ -33,6 +33,7 @@ class Stretch:
     begin: float
     end: float
     doing: Doing
+    client: str
     hold: int
     name: str
     token: int | None = None
@@ -46,13 +47,13 @@ class Mark:
 
     at: float
     saw: Saw
-    hold: int
+    client: str
     reason: str = ""
 
 
 @dataclass(slots=True)
 class Row:
-    """All of one client."""
+    """All lives of one client."""
 
     client: str
     stretches: list[Stretch] = field(default_factory=list)
@@ -64,10 +65,24 @@ def rows(events: Iterable[Event], *, end: float, ttl: float | None = None) -> li
 
     What nobody proved any more lasts at most a ttl, if one is given.
     """
-    by_client: defaultdict[str, list[Operation]] = defaultdict(list)
+    lives: defaultdict[str, list[Operation]] = defaultdict(list)
     for one in legible(events):
-        by_client[one.client].append(one)
-    return [_row(client, by_client[client], end, ttl) for client in sorted(by_client, key=natural)]
+        lives[one.client].append(one)
+    found = {seat(client): Row(seat(client)) for client in sorted(lives, key=natural)}
+    until: dict[str, float] = {}  # the next life of the same client ends the one before
+    for client in sorted(lives, key=natural, reverse=True):
+        mine, row = lives[client], found[seat(client)]
+        _draw(row, mine, until.get(row.client, end), ttl)
+        until[row.client] = mine[0].invoked
+    for row in found.values():
+        row.stretches.sort(key=lambda one: one.begin)
+        row.marks.sort(key=lambda one: one.at)
+    return list(found.values())
+
+
+def seat(client: str) -> str:
+    """Return whose life it is: client 2.1 came when client 2 was killed."""
+    return client.partition(".")[0]
 
 
 def legible(events: Iterable[Event]) -> list[Operation]:
@@ -94,38 +109,32 @@ def natural(client: str) -> list[tuple[int, str]]:
     ]
 
 
-def _row(client: str, mine: Sequence[Operation], end: float, ttl: float | None) -> Row:
-    row = Row(client)
+def _draw(row: Row, mine: Sequence[Operation], end: float, ttl: float | None) -> None:
     begins = [one.invoked for one in mine]
     of_hold: defaultdict[int, list[Operation]] = defaultdict(list)
-    for one in mine:
-        of_hold[one.hold].append(one)
     for number, one in enumerate(mine):
-        after = begins[number + 1] if number + 1 < len(mine) else end
+        of_hold[one.hold].append(one)
         if one.act == "acquire":
-            _draw_acquire(row, one, min(end, after))
+            _draw_acquire(row, one, begins[number + 1] if number + 1 < len(mine) else end)
         elif one.answered is not None:
             _draw_proof(row, one)
     for its in of_hold.values():
         _draw_hold(row, its, begins, end, ttl)
-    row.stretches.sort(key=lambda one: one.begin)
-    row.marks.sort(key=lambda one: one.at)
-    return row
 
 
 def _draw_acquire(row: Row, one: Operation, after: float) -> None:
     doing: Doing = "waiting" if one.answered is not None else "unanswered"
     until = after if one.answered is None else one.answered
-    row.stretches.append(Stretch(one.invoked, until, doing, one.hold, one.name))
+    row.stretches.append(Stretch(one.invoked, until, doing, one.client, one.hold, one.name))
     if one.answered is not None and not one.is_ok:
-        row.marks.append(Mark(one.answered, "refused", one.hold, one.reason))
+        row.marks.append(Mark(one.answered, "refused", one.client, one.reason))
 
 
 def _draw_proof(row: Row, one: Operation) -> None:
     if one.is_ok and one.act == "check":
-        row.marks.append(Mark(one.invoked, "check", one.hold))
+        row.marks.append(Mark(one.invoked, "check", one.client))
     elif not one.is_ok and one.answered is not None:
-        row.marks.append(Mark(one.answered, "stop", one.hold, one.reason))
+        row.marks.append(Mark(one.answered, "stop", one.client, one.reason))
 
 
 def _draw_hold(
@@ -161,6 +170,7 @@ def _held(granted: Operation, begin: float, end: float, doing: Doing) -> Stretch
         begin,
         end,
         doing,
+        client=granted.client,
         hold=granted.hold,
         name=granted.name,
         token=granted.token,

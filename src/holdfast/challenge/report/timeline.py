@@ -26,7 +26,7 @@ from holdfast.challenge.report.frame import (
     rect,
     tip,
 )
-from holdfast.challenge.report.rows import natural, rows
+from holdfast.challenge.report.rows import natural, rows, seat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -110,7 +110,7 @@ def drawn(
 
 def _chosen(of_all: Sequence[Row], findings: Sequence[Finding]) -> list[Row]:
     """Return the rows to draw: those who are in a finding before the others."""
-    involved = {client for one in findings for client in one.clients}
+    involved = {seat(client) for one in findings for client in one.clients}
     by_rank = sorted(of_all, key=lambda row: row.client not in involved)
     return sorted(by_rank[:MOST_ROWS], key=lambda row: natural(row.client))
 
@@ -122,9 +122,9 @@ def _bands(
     strikes: Iterable[Strike], frame: Frame, top: dict[str, int], bottom: int
 ) -> Iterator[str]:
     for one in strikes:
-        x, wide = frame.between(one.began, one.ended)
+        x, wide = frame.between(one.began, one.ended, least=2.0)
         yield rect("fault", (x, AXIS, wide, bottom - AXIS))
-        client = one.target.removeprefix("client ")
+        client = seat(one.target.removeprefix("client "))
         if client in top:
             yield rect("struck", (x, top[client], wide, ROW))
 
@@ -154,7 +154,7 @@ def _lane(strikes: Sequence[Strike], frame: Frame) -> Iterator[str]:
     yield f'<text class="faint" x="4" y="{AXIS + 13}">faults</text>'
     quiet_from = frame.start
     for number, one in enumerate(strikes):
-        x, wide = frame.between(one.began, one.ended)
+        x, wide = frame.between(one.began, one.ended, least=2.0)
         yield from _quiet(frame, quiet_from, one.began)
         quiet_from = max(quiet_from, one.ended)
         length = f"{one.ended - one.began:.2f} s"
