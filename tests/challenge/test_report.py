@@ -16,7 +16,7 @@ from holdfast.challenge.outcome import Finding, Outcome, Setting, Strike, Write
 from holdfast.challenge.report.fields import fields
 from holdfast.challenge.report.figures import figures
 from holdfast.challenge.report.page import page
-from holdfast.challenge.report.telling import NO_PROOF, again, headline
+from holdfast.challenge.report.wording import NO_PROOF, again, headline
 from holdfast.challenge.report.windows import MOST, windows
 
 SETTING = Setting(

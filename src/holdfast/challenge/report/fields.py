@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from holdfast.challenge.report.figures import figures
-from holdfast.challenge.report.telling import NOT_FIXED, again, headline, numbered
+from holdfast.challenge.report.wording import NOT_FIXED, again, headline, numbered
 
 if TYPE_CHECKING:
     from holdfast.challenge.outcome import Finding, Outcome

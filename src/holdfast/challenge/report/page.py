@@ -14,7 +14,7 @@ from holdfast.challenge.report.figures import figures
 from holdfast.challenge.report.frame import Frame
 from holdfast.challenge.report.rows import rows
 from holdfast.challenge.report.style import STYLE
-from holdfast.challenge.report.telling import (
+from holdfast.challenge.report.wording import (
     COSTS,
     NO_PROOF,
     NOT_FIXED,
