@@ -16,8 +16,8 @@ from holdfast.challenge.outcome import Finding, Outcome, Setting, Strike, Write
 from holdfast.challenge.report.fields import fields
 from holdfast.challenge.report.figures import figures
 from holdfast.challenge.report.page import page
-from holdfast.challenge.report.wording import NO_PROOF, again, headline
 from holdfast.challenge.report.windows import MOST, windows
+from holdfast.challenge.report.wording import NO_PROOF, again, headline, without_a_turn
 
 SETTING = Setting(
     store="redis",
@@ -144,6 +144,12 @@ def test_the_headline_says_what_it_comes_to(wrong, handed_over):
     assert headline(wrong) == "1 finding; the first after 2.5 s: overlap"
     assert headline(outcome(handed_over)) == "nothing wrong in 10 s, 3 grants and 0 faults"
     assert headline(outcome([])) == "nothing was granted in 10 s, so nothing was shown"
+
+
+def test_what_had_no_turn_is_said(wrong):
+    """A short run of many kinds must not look like one in which all of them struck."""
+    assert without_a_turn(wrong) == ("holder-frozen",)
+    assert "a longer --time gives each kind its turn: holder-frozen." in page(wrong)
 
 
 def test_the_same_seed_can_be_run_again():

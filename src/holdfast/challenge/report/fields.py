@@ -6,7 +6,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from holdfast.challenge.report.figures import figures
-from holdfast.challenge.report.wording import NOT_FIXED, again, headline, numbered
+from holdfast.challenge.report.wording import (
+    NOT_FIXED,
+    again,
+    headline,
+    numbered,
+    without_a_turn,
+)
 
 if TYPE_CHECKING:
     from holdfast.challenge.outcome import Finding, Outcome
@@ -23,6 +29,7 @@ def fields(outcome: Outcome, *, where: str = "") -> dict[str, Any]:
         "setting": asdict(outcome.setting),
         "figures": numbers,
         "faults": [asdict(one) for one in counted.by_kind],
+        "without_a_turn": list(without_a_turn(outcome)),
         "not_made": outcome.not_made,
         "findings": [_finding(one, outcome.began) for _, one in numbered(outcome)],
         "again": again(outcome.setting, where=where),

@@ -14,10 +14,13 @@ from holdfast.challenge.report.figures import figures
 from holdfast.challenge.report.frame import Frame
 from holdfast.challenge.report.rows import rows
 from holdfast.challenge.report.style import STYLE
+from holdfast.challenge.report.timeline import drawn
+from holdfast.challenge.report.windows import Window, around, windows
 from holdfast.challenge.report.wording import (
     COSTS,
     NO_PROOF,
     NOT_FIXED,
+    TOO_SHORT,
     again,
     costs,
     counted,
@@ -27,9 +30,8 @@ from holdfast.challenge.report.wording import (
     numbered,
     seconds,
     told,
+    without_a_turn,
 )
-from holdfast.challenge.report.timeline import drawn
-from holdfast.challenge.report.windows import Window, around, windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -194,6 +196,8 @@ class _Page:
             yield from self._strikes()
         else:
             yield "<p>None struck.</p>"
+        if left := without_a_turn(outcome):
+            yield f"<p>{TOO_SHORT} {escape(', '.join(left))}.</p>"
         if outcome.not_made:
             yield "<h3>Could not be made here</h3>"
             lines = [("", (kind, why)) for kind, why in outcome.not_made.items()]

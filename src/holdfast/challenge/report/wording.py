@@ -68,6 +68,8 @@ def counted(figures: Figures) -> list[tuple[str, str]]:
     return shown + [(what, f"{count:,}{more}") for what, count, more in others if count]
 
 
+TOO_SHORT = "For these the time was too short; a longer --time gives each kind its turn:"
+
 COSTS = ("fault", "strikes", "grants", "unavailable", "recovers in", "at most")
 
 
@@ -90,6 +92,16 @@ def told(event: Event, *, zero: float) -> tuple[str, ...]:
     more += [event.reason] if event.reason else []
     said = f"{event.act} {what}" + (f" ({', '.join(more)})" if more else "")
     return f"{event.at - zero:.3f} s", f"client {event.client}", said
+
+
+def without_a_turn(outcome: Outcome) -> tuple[str, ...]:
+    """Return the kinds of fault that were to strike, and for which the time was too short."""
+    struck = {one.kind for one in outcome.strikes}
+    return tuple(
+        kind
+        for kind in outcome.setting.faults
+        if kind not in struck and kind not in outcome.not_made
+    )
 
 
 def numbered(outcome: Outcome) -> list[tuple[int, Finding]]:
