@@ -17,7 +17,15 @@ from holdfast.challenge.report.fields import fields
 from holdfast.challenge.report.figures import figures
 from holdfast.challenge.report.page import page
 from holdfast.challenge.report.windows import MOST, windows
-from holdfast.challenge.report.wording import NO_PROOF, again, headline, without_a_turn
+from holdfast.challenge.report.wording import (
+    NO_PROOF,
+    again,
+    headline,
+    message,
+    some,
+    too_short,
+    without_a_turn,
+)
 
 SETTING = Setting(
     store="redis",
@@ -149,7 +157,10 @@ def test_the_headline_says_what_it_comes_to(wrong, handed_over):
 def test_what_had_no_turn_is_said(wrong):
     """A short run of many kinds must not look like one in which all of them struck."""
     assert without_a_turn(wrong) == ("holder-frozen",)
-    assert "a longer --time gives each kind its turn: holder-frozen." in page(wrong)
+    assert too_short(wrong) == (
+        "1 of 2 kinds had no turn; about --time 120 would give each one: holder-frozen"
+    )
+    assert too_short(wrong) in page(wrong)
 
 
 def test_the_same_seed_can_be_run_again():
@@ -162,6 +173,21 @@ def test_the_same_seed_can_be_run_again():
     assert "challenge redis://staging --seed 7" in again(SETTING, where="redis://staging")
     assert "--lock bare-del" in again(broken)
     assert "--faults" not in again(broken)
+    assert "--faults" not in again(SETTING, all_faults=True)
+
+
+def test_of_many_kinds_some_are_named():
+    assert some(()) == "none"
+    assert some(("a", "b")) == "a, b"
+    assert some(tuple("abcdefghijkl")) == "a, b, c, d, e, f, g and 5 more"
+
+
+def test_a_message_counts_from_the_beginning():
+    """The checker knows no beginning; a reader of the page sees an axis that begins with 0."""
+    run = Outcome(SETTING, began=50000.0, ended=50060.0)
+    found = Finding("overlap", 50001.5, "two from 50001.500 to 50002.250, token 50001500, in 3.250")
+
+    assert message(found, run) == "two from 1.500 to 2.250, token 50001500, in 3.250"
 
 
 # -- the document for programs ---------------------------------------------------------

@@ -32,7 +32,7 @@ class Screen:
         os.write(self._keys, keys.encode())
 
     def read_until(self, text: str) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while text not in self.seen:
             assert time.monotonic() < deadline, f"{text!r} is not in {self.seen!r}"
             self._read()
@@ -204,6 +204,18 @@ def test_watching_shows_what_changes_until_ctrl_c(cli, held, on_terminal, termin
 
     screen.read_to_the_end(watching)
     assert watching.wait(timeout=PATIENCE) == 0
+
+
+def test_ctrl_c_ends_a_challenge_and_shows_what_it_saw(cli, on_terminal):
+    options = ("--start", "sqlite", "--time", "600", "--clients", "2", "--ttl", "1")
+    running, screen = on_terminal(cli.command("challenge", *options))
+    screen.read_until(" left, 0 findings, ")
+
+    screen.press("\x03")
+
+    screen.read_until("to run it again")
+    screen.read_to_the_end(running)
+    assert running.wait(timeout=PATIENCE) == 130
 
 
 def test_whoever_comes_while_the_operator_thinks_is_not_broken(cli, on_terminal):

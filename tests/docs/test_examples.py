@@ -19,6 +19,7 @@ POOL = 4
 
 EXEMPT = (
     "git clone ",
+    "holdfast challenge ",
     "make ",
     "pip install ",
 )

@@ -71,6 +71,7 @@ class Progress:
     """The kind of fault that strikes, or "quiet", or "starting", "ending"."""
     grants: int
     findings: int
+    """What is documented is not counted."""
 
 
 def run(
@@ -327,7 +328,8 @@ class _Run:
     def _progress(self, doing: str) -> None:
         outcome = self._outcome
         seconds = Clock.now() - outcome.began
-        self._tell(Progress(seconds, doing, outcome.grants, len(outcome.findings)))
+        wrong = sum(not one.is_documented for one in outcome.findings)
+        self._tell(Progress(seconds, doing, outcome.grants, wrong))
 
     @property
     def _patience(self) -> float:

@@ -18,15 +18,17 @@ Examples:
   holdfast ls
   holdfast show nightly-report
   holdfast doctor
+  holdfast challenge --start redis
   holdfast demo
 
 \b
 Exit codes, the same for every command:
    1  the answer is no: unknown name, nothing to break or drop, unhappy
-      doctor or demo
+      doctor or demo, a challenge that found something
    2  wrong usage
   69  the store is not available
-  70  unknown: a request was sent and not answered
+  70  unknown: a request was sent and not answered; a challenge in which
+      nothing was granted
   73  the lease was lost while the command ran
   75  not acquired: somebody else holds the lock
   78  configuration: a URL, a value or a file that cannot be used
@@ -39,6 +41,7 @@ COMMANDS = {
     "break": "holdfast.cli.break_:break_",
     "doctor": "holdfast.cli.doctor:doctor",
     "init": "holdfast.cli.init:init",
+    "challenge": "holdfast.cli.challenge.command:challenge",
     "demo": "holdfast.cli.demo.command:demo",
 }
 

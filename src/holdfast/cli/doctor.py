@@ -43,7 +43,11 @@ TOKENS = {
 }
 
 
-@click.command(epilog=EPILOG, context_settings=CONTEXT)
+@click.command(
+    epilog=EPILOG,
+    context_settings=CONTEXT,
+    short_help="Say what this store promises and lacks, and how to fix it.",
+)
 @store_options
 def doctor(*, url: str | None, namespace: str, as_json: bool) -> None:
     """Say what this store promises, what it does not, and how to fix it."""

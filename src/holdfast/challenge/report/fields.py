@@ -10,15 +10,17 @@ from holdfast.challenge.report.wording import (
     NOT_FIXED,
     again,
     headline,
+    message,
     numbered,
     without_a_turn,
 )
 
 if TYPE_CHECKING:
+    from holdfast.challenge.history import Event
     from holdfast.challenge.outcome import Finding, Outcome
 
 
-def fields(outcome: Outcome, *, where: str = "") -> dict[str, Any]:
+def fields(outcome: Outcome, *, command: str = "") -> dict[str, Any]:
     """Return all but the history itself; times are seconds since the run began."""
     counted = figures(outcome)
     numbers = asdict(counted)
@@ -31,18 +33,29 @@ def fields(outcome: Outcome, *, where: str = "") -> dict[str, Any]:
         "faults": [asdict(one) for one in counted.by_kind],
         "without_a_turn": list(without_a_turn(outcome)),
         "not_made": outcome.not_made,
-        "findings": [_finding(one, outcome.began) for _, one in numbered(outcome)],
-        "again": again(outcome.setting, where=where),
+        "findings": [_finding(one, outcome) for _, one in numbered(outcome)],
+        "again": command or again(outcome.setting),
         "note": NOT_FIXED,
     }
 
 
-def _finding(one: Finding, zero: float) -> dict[str, Any]:
+def _finding(one: Finding, outcome: Outcome) -> dict[str, Any]:
     return {
         "kind": one.kind,
-        "at": round(one.at - zero, 6),
-        "message": one.message,
+        "at": _since(one.at, outcome),
+        "message": message(one, outcome),
         "clients": list(one.clients),
         "documented": one.is_documented,
-        "events": [{**asdict(event), "at": round(event.at - zero, 6)} for event in one.example],
+        "events": [_event(event, outcome) for event in one.example],
     }
+
+
+def _event(event: Event, outcome: Outcome) -> dict[str, Any]:
+    times = {"at": _since(event.at, outcome)}
+    if event.deadline is not None:
+        times["deadline"] = _since(event.deadline, outcome)
+    return asdict(event) | times
+
+
+def _since(at: float, outcome: Outcome) -> float:
+    return round(at - outcome.began, 6)

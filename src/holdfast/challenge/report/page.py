@@ -20,17 +20,17 @@ from holdfast.challenge.report.wording import (
     COSTS,
     NO_PROOF,
     NOT_FIXED,
-    TOO_SHORT,
     again,
     costs,
     counted,
     facts,
     headline,
     many,
+    message,
     numbered,
     seconds,
     told,
-    without_a_turn,
+    too_short,
 )
 
 if TYPE_CHECKING:
@@ -56,15 +56,19 @@ KEY = (
 )
 
 
-def page(outcome: Outcome, *, where: str = "") -> str:
-    """Return the page; `where` is the URL of the deployment, without secrets, if it had one."""
-    return _Page(outcome, where).whole()
+def page(outcome: Outcome, *, where: str = "", command: str = "") -> str:
+    """Return the page.
+
+    `where` is the URL of the deployment, without secrets, if it had one; `command` runs it again.
+    """
+    return _Page(outcome, where, command or again(outcome.setting, where=where)).whole()
 
 
 class _Page:
-    def __init__(self, outcome: Outcome, where: str) -> None:
+    def __init__(self, outcome: Outcome, where: str, command: str) -> None:
         self._outcome = outcome
         self._where = where
+        self._command = command
         self._figures: Figures = figures(outcome)
         self._rows: list[Row] = rows(outcome.events, end=outcome.ended, ttl=outcome.setting.ttl)
         self._found = numbered(outcome)
@@ -117,10 +121,10 @@ class _Page:
     def _finding(self, number: int, one: Finding) -> Iterator[str]:
         colour = "noted" if one.is_documented else "wrong"
         documented = ", as documented" if one.is_documented else ""
-        at = seconds(one.at - self._outcome.began)
+        at, said = seconds(one.at - self._outcome.began), message(one, self._outcome)
         yield (
             f'<h3 class="{colour}" id="finding-{number}">'
-            f"{number}. {escape(one.kind)}{documented}, after {at}</h3><p>{escape(one.message)}</p>"
+            f"{number}. {escape(one.kind)}{documented}, after {at}</h3><p>{escape(said)}</p>"
         )
         window = around(one, ttl=self._outcome.setting.ttl)
         yield self._picture(window, f"finding {number}", [(number, one)])
@@ -196,8 +200,8 @@ class _Page:
             yield from self._strikes()
         else:
             yield "<p>None struck.</p>"
-        if left := without_a_turn(outcome):
-            yield f"<p>{TOO_SHORT} {escape(', '.join(left))}.</p>"
+        if left := too_short(outcome):
+            yield f"<p>{escape(left)}.</p>"
         if outcome.not_made:
             yield "<h3>Could not be made here</h3>"
             lines = [("", (kind, why)) for kind, why in outcome.not_made.items()]
@@ -228,7 +232,7 @@ class _Page:
 
     def _again(self) -> Iterator[str]:
         yield "<h2>To run it again</h2>"
-        yield f"<pre>{escape(again(self._outcome.setting, where=self._where))}</pre>"
+        yield f"<pre>{escape(self._command)}</pre>"
         yield f'<p class="faint small">{NOT_FIXED}</p>'
 
 

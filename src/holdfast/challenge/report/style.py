@@ -26,7 +26,7 @@ dl .broad{grid-column:1/-1}
 dt{color:var(--faint);font-size:12px}dd{margin:0;font-weight:600;overflow-wrap:anywhere}
 .setting dd{font-weight:400}
 .scroll{overflow-x:auto;border:1px solid var(--line);border-radius:4px;margin:8px 0}
-.scroll svg{display:block;min-width:720px;width:100%;height:auto}
+.scroll svg{display:block;min-width:640px;width:100%;height:auto}
 table{border-collapse:collapse;width:100%;font-size:13px;font-variant-numeric:tabular-nums}
 th,td{padding:4px 10px;text-align:left;border-bottom:1px solid var(--line);white-space:nowrap}
 td.long{white-space:normal}tr:last-child td{border-bottom:0}

@@ -6,6 +6,7 @@ are the faults; in front of them, numbered, what is wrong.
 
 from __future__ import annotations
 
+import re
 from html import escape
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING
@@ -39,6 +40,8 @@ MOST_ROWS = 24
 TICKS = 8
 SHORTEST = 1e-3
 ROUND = (1, 2, 5, 10)
+STRUCK = re.compile(r"\bclient (\w+)")
+"""How a fault says whom it struck."""
 
 
 def timeline(
@@ -124,9 +127,9 @@ def _bands(
     for one in strikes:
         x, wide = frame.between(one.began, one.ended, least=2.0)
         yield rect("fault", (x, AXIS, wide, bottom - AXIS))
-        client = seat(one.target.removeprefix("client "))
-        if client in top:
-            yield rect("struck", (x, top[client], wide, ROW))
+        struck = STRUCK.search(one.target)
+        if struck is not None and struck[1] in top:
+            yield rect("struck", (x, top[struck[1]], wide, ROW))
 
 
 def _axis(frame: Frame, bottom: int) -> Iterator[str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.challenge.history import Event
     from holdfast.challenge.outcome import Finding, Outcome, Setting
     from holdfast.challenge.report.figures import CostOfKind, Figures
@@ -44,7 +47,7 @@ def facts(setting: Setting) -> list[tuple[str, str]]:
         ("ttl", seconds(setting.ttl)),
         ("time", seconds(setting.seconds)),
         ("seed", str(setting.seed)),
-        ("faults", ", ".join(setting.faults) or "none"),
+        ("faults", some(setting.faults)),
     ]
 
 
@@ -68,7 +71,7 @@ def counted(figures: Figures) -> list[tuple[str, str]]:
     return shown + [(what, f"{count:,}{more}") for what, count, more in others if count]
 
 
-TOO_SHORT = "For these the time was too short; a longer --time gives each kind its turn:"
+MOST_KINDS = 8
 
 COSTS = ("fault", "strikes", "grants", "unavailable", "recovers in", "at most")
 
@@ -110,15 +113,53 @@ def numbered(outcome: Outcome) -> list[tuple[int, Finding]]:
     return list(enumerate(in_order, 1))
 
 
-def again(setting: Setting, *, where: str = "") -> str:
-    """Return the command that runs the same seed again; `where` is a URL, if it was one."""
+def message(finding: Finding, outcome: Outcome) -> str:
+    """Return what it says, with times since the run began.
+
+    The checker knows no beginning: it speaks in the clock that all clients share, by numbers of
+    three digits after the point.
+    """
+
+    def since(number: re.Match[str]) -> str:
+        at = float(number[0])
+        is_time = outcome.began <= at <= outcome.ended
+        return f"{at - outcome.began:.3f}" if is_time else number[0]
+
+    return re.sub(r"\b\d+\.\d{3}\b", since, finding.message)
+
+
+def too_short(outcome: Outcome) -> str:
+    """Return which kinds of fault had no turn and how long it would take; empty if all had one."""
+    left = without_a_turn(outcome)
+    if not left:
+        return ""
+    struck = len({one.kind for one in outcome.strikes})
+    said = f"{len(left)} of {many(len(left) + struck, 'kind')} had no turn"
+    if struck:
+        enough = outcome.setting.seconds * (len(left) + struck) / struck
+        said += f"; about --time {enough:.0f} would give each one"
+    return f"{said}: {some(left)}"
+
+
+def some(kinds: Sequence[str]) -> str:
+    """Return them, or of many the first ones and how many more."""
+    shown = kinds if len(kinds) <= MOST_KINDS else kinds[: MOST_KINDS - 1]
+    more = len(kinds) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "") if kinds else "none"
+
+
+def again(setting: Setting, *, where: str = "", all_faults: bool = False) -> str:
+    """Return the command that runs the same seed again.
+
+    `where` is a URL, if it was one; with `all_faults` nobody named them.
+    """
     words = ["holdfast", "challenge", *([where] if where else ["--start", setting.store])]
     words += ["--seed", str(setting.seed), "--time", f"{setting.seconds:g}"]
     words += ["--clients", str(setting.clients), "--ttl", f"{setting.ttl:g}"]
     words += ["--workload", setting.workload]
     if setting.lock != "holdfast":
         words += ["--lock", setting.lock]
-    if setting.faults:
+    if setting.faults and not all_faults:
         words += ["--faults", ",".join(setting.faults)]
     return shlex.join(words)
 

@@ -1,0 +1,1 @@
+"""`holdfast challenge`: what is asked for, what is shown meanwhile, and what it came to."""

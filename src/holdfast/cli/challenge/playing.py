@@ -1,0 +1,110 @@
+"""From what was asked for to what it came to: servers, clients and faults for one run."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast import BackendUnavailable, ConfigurationError
+from holdfast.challenge.clients.fleet import ClientFailed, Fleet
+from holdfast.challenge.deployments.choosing import given, own_servers
+from holdfast.challenge.nemesis.choosing import all_faults
+from holdfast.challenge.outcome import Setting
+from holdfast.challenge.running import Enough, NothingStarted, run
+from holdfast.challenge.servers.starting import CannotStart
+from holdfast.cli.challenge.targets import allowed, is_here
+from holdfast.cli.store import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.challenge.clients.order import Order
+    from holdfast.challenge.fault import Deployment
+    from holdfast.challenge.outcome import Outcome
+    from holdfast.challenge.running import Progress
+    from holdfast.cli.challenge.progress import Teller
+    from holdfast.cli.challenge.stopping import Stopping
+
+
+NAMESPACE = "holdfast-challenge"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for; without a URL, servers of a store are started."""
+
+    url: str | None
+    start: str
+    workload: str
+    clients: int
+    seed: int
+    seconds: float
+    ttl: float
+    faults: tuple[str, ...]
+    """By their kinds; none means all that can be made."""
+    may_break: bool
+
+
+def played(wanted: Wanted, *, folder: Path | None, teller: Teller, end: Stopping) -> Outcome:
+    """Run it, and return what it came to; what was left out is in `not_made`, with the reason."""
+    with ExitStack() as stack:
+        deployment = stack.enter_context(_deployment(wanted, teller))
+        kept = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        faults, barred = allowed(
+            all_faults(Fleet(0, kept, _nobody), deployment),
+            wanted.faults,
+            may_break=wanted.may_break or wanted.url is None or is_here(wanted.url),
+        )
+        if wanted.url is not None:
+            _look_at(wanted.url, teller)
+        setting = Setting(
+            store=deployment.store,
+            lock="holdfast",
+            workload=wanted.workload,
+            clients=wanted.clients,
+            seed=wanted.seed,
+            seconds=wanted.seconds,
+            ttl=wanted.ttl,
+            faults=faults,
+        )
+
+        def tell(now: Progress) -> None:
+            teller(now)
+            if end.by is not None and now.doing != "ending":
+                raise Enough
+
+        try:
+            with end.held_back():
+                outcome = run(setting, deployment, folder=kept, progress=tell)
+        except (ClientFailed, NothingStarted) as error:
+            raise BackendUnavailable(str(error)) from error
+        outcome.not_made |= barred
+        return outcome
+
+
+@contextmanager
+def _deployment(wanted: Wanted, teller: Teller) -> Iterator[Deployment]:
+    try:
+        if wanted.url is None:
+            teller.say(f"starting {wanted.start}")
+            made = own_servers(wanted.start, ttl=wanted.ttl)
+        else:
+            made = given(wanted.url, ttl=wanted.ttl)
+        with made as deployment:
+            yield deployment
+    except CannotStart as error:
+        raise ConfigurationError(str(error)) from error
+
+
+def _look_at(url: str, teller: Teller) -> None:
+    """Ask it once: a store that is down is told here, and not by each client."""
+    teller.say("looking at the store")
+    with opened(url, namespace=NAMESPACE) as locks:
+        locks.inspect("challenge")
+
+
+def _nobody(*_: object) -> Order:
+    raise AssertionError("clients that are only asked by what they can be struck")

@@ -1,0 +1,210 @@
+"""What `holdfast challenge` says before, during and after a run; no run is needed for it."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from dataclasses import dataclass, replace
+
+import pytest
+from histories import held
+from rich.console import Console
+
+from holdfast import ConfigurationError
+from holdfast.challenge.outcome import Finding, Outcome, Setting, Strike
+from holdfast.challenge.running import Progress
+from holdfast.cli.challenge.progress import Teller, sentence
+from holdfast.cli.challenge.stopping import stopping
+from holdfast.cli.challenge.summary import show
+from holdfast.cli.challenge.targets import allowed, is_here
+
+SETTING = Setting("redis", "holdfast", "counter", 2, 7, 60.0, 1.0, ("holder-frozen", "way-cut"))
+
+
+COMMAND = f"holdfast challenge --start redis --seed 7 --faults {'a-kind,' * 20}last"
+
+
+@pytest.fixture
+def invalid() -> Outcome:
+    events = [*held("0", 0.0, 0.1, 2.0, token=1), *held("1", 0.2, 1.0, 3.0, token=2)]
+    found = [
+        Finding("overlap", 1.0, "two were inside at once", ("0", "1"), example=tuple(events)),
+        Finding("overlap", 5.0, "two again", ("0", "1"), is_documented=True),
+    ]
+    return Outcome(
+        SETTING,
+        ended=60.0,
+        events=events,
+        findings=found,
+        strikes=[Strike("holder-frozen", "client 0", 2.0, 3.0)],
+        not_made={"clock-jump": "it needs a program that is not here: apt install faketime"},
+        grants=2,
+    )
+
+
+def shown(outcome: Outcome, *, width: int) -> str:
+    screen = io.StringIO()
+    show(Console(file=screen, width=width, highlight=False, markup=False), outcome, command=COMMAND)
+    return screen.getvalue()
+
+
+# -- afterwards ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [40, 80, 100_000])
+def test_the_summary_says_it_all_at_every_width(invalid, width):
+    text = " ".join(shown(invalid, width=width).split())
+
+    for part in (
+        "invalid 1 finding; the first after 1.0 s: overlap",
+        "hand-overs",
+        "unfenced overlap 1, as documented",
+        "1. overlap, after 1.0 s two were inside at once",
+        "acquire ok (token 2)",
+        "could not be made here clock-jump",
+        "holdfast challenge --start redis --seed 7",
+        "It cannot fix how the clients interleave",
+        "1 of 2 kinds had no turn; about --time 120",
+    ):
+        assert part in text, part
+    assert "two again" not in text  # it is counted, and is no fault of the lock
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_no_line_of_the_summary_is_wider_than_the_terminal(invalid, width):
+    lines = shown(invalid, width=width).splitlines()
+
+    # But for the command, which is there to be copied.
+    assert max(len(line) for line in lines if "holdfast challenge" not in line) <= width
+
+
+def test_in_a_pipe_no_line_is_filled_up_with_blanks(invalid):
+    assert max(map(len, shown(invalid, width=100_000).splitlines())) <= len(COMMAND) + 2
+
+
+def test_of_many_findings_the_first_are_shown(invalid):
+    many = replace(invalid, findings=invalid.findings[:1] * 10)
+
+    text = shown(many, width=80)
+
+    assert text.count("two were inside at once") == 3
+    assert "and 7 more; --report FILE shows them" in text
+
+
+# -- meanwhile -------------------------------------------------------------------------
+
+
+def test_progress_says_how_long_still_what_strikes_and_what_was_found():
+    now = Progress(seconds=12.0, doing="way-cut", grants=1234, findings=1)
+
+    assert sentence(now, seconds=60.0) == "48 s left, 1 finding, 1,234 grants; fault way-cut"
+
+
+def test_a_run_that_takes_longer_is_nearly_done():
+    now = Progress(seconds=70.0, doing="ending", grants=1, findings=0)
+
+    assert sentence(now, seconds=60.0) == "nearly done, 0 findings, 1 grant; ending"
+
+
+def test_in_a_pipe_a_line_is_written_now_and_then_and_at_every_finding():
+    stream = io.StringIO()
+    teller = Teller(seconds=60.0, stream=stream)
+
+    for tenth in range(250):
+        teller(Progress(tenth / 10, "quiet", tenth, 0 if tenth < 120 else 1))
+
+    lines = stream.getvalue().splitlines()
+    assert [line.partition(" left")[0] for line in lines] == [
+        "holdfast: 1 min",
+        "holdfast: 50 s",
+        "holdfast: 48 s",
+        "holdfast: 38 s",
+    ]
+    assert "\x1b" not in stream.getvalue()
+
+
+# -- before ----------------------------------------------------------------------------
+
+
+@dataclass
+class Known:
+    """As much of a fault as is asked before a run."""
+
+    is_destructive: bool
+
+
+FAULTS = {
+    "holder-frozen": Known(is_destructive=False),
+    "way-cut": Known(is_destructive=False),
+    "server-killed": Known(is_destructive=True),
+}
+
+
+def test_all_faults_strike_servers_that_are_ours():
+    assert allowed(FAULTS, (), may_break=True) == (tuple(FAULTS), {})
+
+
+def test_servers_of_others_are_not_struck_and_that_is_said():
+    kinds, barred = allowed(FAULTS, (), may_break=False)
+
+    assert kinds == ("holder-frozen", "way-cut")
+    assert "--yes-break-it" in barred["server-killed"]
+
+
+def test_whoever_asks_to_strike_servers_of_others_is_told_what_it_takes():
+    with pytest.raises(ConfigurationError, match="--yes-break-it"):
+        allowed(FAULTS, ("server-killed",), may_break=False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [("way-cutt", "did you mean 'way-cut'"), ("xyz", "there are: holder-frozen, server-killed")],
+)
+def test_an_unknown_fault_is_answered_by_those_that_are_known(asked, sentence):
+    with pytest.raises(ConfigurationError, match=sentence):
+        allowed(FAULTS, ("way-cut", asked), may_break=True)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_ours"),
+    [
+        ("redis://localhost", True),
+        ("redis://127.0.0.1:6380/0", True),
+        ("redis://:secret@127.0.0.1,[::1]:7/0", True),
+        ("sqlite:///tmp/locks.db", True),
+        ("unix:///run/redis.sock", True),
+        ("redis://192.0.2.7", False),
+        ("redlock://127.0.0.1:1,192.0.2.7:2", False),
+        ("redis://nobody.invalid", False),
+    ],
+)
+def test_only_what_is_on_this_machine_is_ours(url, is_ours):
+    assert is_here(url) is is_ours
+
+
+# -- Ctrl-C ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_during_a_run_is_noted_and_the_second_ends_it_at_once(number):
+    with stopping() as end, end.held_back():
+        os.kill(os.getpid(), number)
+        assert (end.by, end.exit_code) == (number, 128 + number)
+
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+
+
+def test_a_signal_while_servers_start_ends_that():
+    with stopping(), pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_afterwards_signals_do_what_they_did_before():
+    before = signal.getsignal(signal.SIGTERM)
+
+    with stopping():
+        assert signal.getsignal(signal.SIGTERM) != before
+
+    assert signal.getsignal(signal.SIGTERM) == before
