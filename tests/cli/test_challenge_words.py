@@ -97,14 +97,17 @@ def test_of_many_findings_the_first_are_shown(invalid):
 
 def test_progress_says_how_long_still_what_strikes_and_what_was_found():
     now = Progress(seconds=12.0, doing="way-cut", grants=1234, findings=1)
+    later = replace(now, seconds=13.0, wrong=frozenset({"stall", "overlap"}))
 
-    assert sentence(now, seconds=60.0) == "48 s left, 1 finding, 1,234 grants; fault way-cut"
+    # One that is documented is nothing wrong.
+    assert sentence(now, seconds=60.0) == "48 s left, nothing wrong, 1,234 grants; fault way-cut"
+    assert "47 s left, found: overlap, stall, 1,234 grants" in sentence(later, seconds=60.0)
 
 
 def test_a_run_that_takes_longer_is_nearly_done():
     now = Progress(seconds=70.0, doing="ending", grants=1, findings=0)
 
-    assert sentence(now, seconds=60.0) == "nearly done, 0 findings, 1 grant; ending"
+    assert sentence(now, seconds=60.0) == "nearly done, nothing wrong, 1 grant; ending"
 
 
 def test_in_a_pipe_a_line_is_written_now_and_then_and_at_every_finding():
@@ -112,7 +115,8 @@ def test_in_a_pipe_a_line_is_written_now_and_then_and_at_every_finding():
     teller = Teller(seconds=60.0, stream=stream)
 
     for tenth in range(250):
-        teller(Progress(tenth / 10, "quiet", tenth, 0 if tenth < 120 else 1))
+        wrong = frozenset({"stall"} if tenth >= 120 else ())
+        teller(Progress(tenth / 10, "quiet", tenth, len(wrong), wrong))
 
     lines = stream.getvalue().splitlines()
     assert [line.partition(" left")[0] for line in lines] == [

@@ -77,6 +77,7 @@ EARLY = (
     "tests/backends/postgresql/",
     "tests/backends/memcached/",
     "tests/programs/",
+    "tests/cli/test_challenge.py",
     "tests/challenge/test_running.py",
     "tests/backends/redlock/",
     "tests/backends/redis/faults/",

@@ -71,7 +71,8 @@ class Progress:
     """The kind of fault that strikes, or "quiet", or "starting", "ending"."""
     grants: int
     findings: int
-    """What is documented is not counted."""
+    wrong: frozenset[Kind] = frozenset()
+    """The kinds of those that are not documented."""
 
 
 def run(
@@ -328,8 +329,9 @@ class _Run:
     def _progress(self, doing: str) -> None:
         outcome = self._outcome
         seconds = Clock.now() - outcome.began
-        wrong = sum(not one.is_documented for one in outcome.findings)
-        self._tell(Progress(seconds, doing, outcome.grants, wrong))
+        found = outcome.findings
+        wrong = frozenset(one.kind for one in found if not one.is_documented)
+        self._tell(Progress(seconds, doing, outcome.grants, len(found), wrong))
 
     @property
     def _patience(self) -> float:

@@ -29,7 +29,7 @@ class Teller:
         self._stream = sys.stderr if stream is None else stream
         self._is_live = is_wanted() if stream is None else False
         self._next = 0.0
-        self._findings = 0
+        self._wrong: frozenset[str] = frozenset()
 
     def __enter__(self) -> Self:
         return self
@@ -43,14 +43,14 @@ class Teller:
         self._write(f"{CLEAR}{text}" if self._is_live else f"holdfast: {text}\n")
 
     def __call__(self, now: Progress) -> None:
-        """Tell it, unless it was told a moment ago and nothing was found since."""
+        """Tell it, unless it was told a moment ago and nothing new was found."""
         text = sentence(now, seconds=self._seconds)
         if self._is_live:
             # Cut and not wrapped: only one line can be wiped away.
             self._write(CLEAR + text[: shutil.get_terminal_size().columns - 1])
-        elif now.seconds >= self._next or now.findings > self._findings:
+        elif now.seconds >= self._next or not now.wrong <= self._wrong:
             self._next = now.seconds + EVERY
-            self._findings = now.findings
+            self._wrong = frozenset(now.wrong)
             self._write(f"holdfast: {text}\n")
 
     def _write(self, text: str) -> None:
@@ -63,4 +63,5 @@ def sentence(now: Progress, *, seconds: float) -> str:
     left = seconds - now.seconds
     still = f"{duration(left)} left" if left >= 1 else "nearly done"
     doing = now.doing if now.doing in FROM_THE_RUN else f"fault {printable(now.doing)}"
-    return f"{still}, {many(now.findings, 'finding')}, {many(now.grants, 'grant')}; {doing}"
+    wrong = f"found: {', '.join(sorted(now.wrong))}" if now.wrong else "nothing wrong"
+    return f"{still}, {wrong}, {many(now.grants, 'grant')}; {doing}"
