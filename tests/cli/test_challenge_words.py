@@ -135,12 +135,13 @@ def test_in_a_pipe_a_line_is_written_now_and_then_and_at_every_finding():
 class Known:
     """As much of a fault as is asked before a run."""
 
-    is_destructive: bool
+    is_destructive: bool = False
+    lacks: str = ""
 
 
 FAULTS = {
-    "holder-frozen": Known(is_destructive=False),
-    "way-cut": Known(is_destructive=False),
+    "holder-frozen": Known(),
+    "way-cut": Known(),
     "server-killed": Known(is_destructive=True),
 }
 
@@ -159,6 +160,16 @@ def test_servers_of_others_are_not_struck_and_that_is_said():
 def test_whoever_asks_to_strike_servers_of_others_is_told_what_it_takes():
     with pytest.raises(ConfigurationError, match="--yes-break-it"):
         allowed(FAULTS, ("server-killed",), may_break=False)
+
+
+def test_a_run_of_nothing_but_faults_that_cannot_be_made_is_refused():
+    """An hour of quiet would be called valid."""
+    there = FAULTS | {"clock-jump": Known(lacks="it needs root")}
+
+    with pytest.raises(ConfigurationError, match="clock-jump: it needs root"):
+        allowed(there, ("clock-jump",), may_break=True)
+
+    assert allowed(there, ("clock-jump", "way-cut"), may_break=True)[0] == ("clock-jump", "way-cut")
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,8 @@ def test_tests_with_a_store_of_their_own_are_handed_out_one_by_one():
     assert Handed(*tests).order() == tests
 
 
-def test_the_classes_of_a_file_that_waits_for_minutes_are_handed_out_each_by_itself():
-    [file] = BY_CLASS
+@pytest.mark.parametrize("file", BY_CLASS)
+def test_the_classes_of_a_file_that_waits_for_minutes_are_handed_out_each_by_itself(file):
     tests = [
         f"{file}::{kind}::test_law_{law}" for kind in ("TestAsync", "TestSync") for law in "12"
     ]

@@ -26,14 +26,17 @@ def allowed(
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the kinds to run, and of those that must not be run why.
 
-    What was asked for by name and must not be run is an error; of all that there is, such a kind
-    is left out, and that is said.
+    What was asked for by name and must not be run is an error, and so is a run in which nothing of
+    it could be made; of all that there is, such a kind is left out, and that is said.
     """
     for kind in asked:
         if kind not in there:
             raise ConfigurationError(f"there is no fault {kind!r} here; {_hint(kind, there)}")
         if there[kind].is_destructive and not may_break:
             raise ConfigurationError(f"the fault {kind!r} was not made: {NOT_ALLOWED}")
+    if asked and all(there[kind].lacks for kind in asked):
+        reasons = "; ".join(f"{kind}: {there[kind].lacks}" for kind in asked)
+        raise ConfigurationError(f"no fault that was asked for can be made here: {reasons}")
     if asked:
         return tuple(dict.fromkeys(asked)), {}
     barred = {
