@@ -25,7 +25,9 @@ def test_ls_shows_holders_and_how_many_wait(cli, held, eventually, inspect):
 
     head, row = cli("ls").stdout.splitlines()
 
-    assert head.split() == ["NAME", "HELD", "BY", "FOR", "TOKEN", "WAITING"]
+    assert head.split() == [
+        "NAME", "HELD", "BY", "FOR", "TTL", "LEFT", "TOKEN", "KIND", "WAITED", "WAITING"
+    ]  # fmt: skip
     assert row.split()[0] == "report"
     assert f"pid {holder.pid} (sh)" in row
     assert row.split()[-1] == "1"
@@ -79,7 +81,8 @@ def test_show_tells_holder_and_line(cli, held, eventually, inspect):
 
     [[holds], [waits]] = answer["holders"], answer["line"]
     assert set(answer) == {
-        "store", "name", "capacity", "holders", "line", "last_token", "closed_for", "closing"
+        "store", "name", "kind", "capacity", "holders", "line", "last_token", "closed_for",
+        "closing"
     }  # fmt: skip
     assert set(holds) == {
         "host", "pid", "context", "label", "token", "weight", "age", "remaining"

@@ -64,6 +64,8 @@ def test_an_old_python_can_read_the_way_in():
         (["run", "report", "-E", "300", "--", "true"], "0<=x<=255"),
         (["run", "report", "--ttl", "soon", "--", "true"], "'soon' is not a valid float"),
         (["dance"], "No such command 'dance'"),
+        (["shwo", "report"], "No such command 'shwo'. Did you mean 'show'?"),
+        (["docter"], "No such command 'docter'. Did you mean 'doctor'?"),
         (["demo", "dance"], "'oversell', 'jobs', 'frozen'"),
     ],
 )

@@ -11,6 +11,7 @@ import click
 import holdfast
 from holdfast.cli.options import CONTEXT
 from holdfast.cli.store import route_log
+from holdfast.options import closest
 
 EPILOG = """\b
 Examples:
@@ -60,6 +61,15 @@ class LateCommands(click.Group):
         module, _, name = COMMANDS[cmd_name].partition(":")
         command = getattr(importlib.import_module(module), name)
         return command if isinstance(command, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is called for, or say which one may have been meant."""
+        alike = [] if args[0] in COMMANDS else closest(args[0], COMMANDS)
+        if alike and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, alike))}?")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=LateCommands, epilog=EPILOG, context_settings=CONTEXT)

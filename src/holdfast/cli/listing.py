@@ -1,39 +1,17 @@
-"""What an inspection looks like: as a table's rows, and as JSON."""
+"""What an inspection looks like: of one name in every detail, and as JSON."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.screen import plain, table
-from holdfast.cli.wording import closed, duration
+from holdfast.cli.wording import duration
 from holdfast.model import ALL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from rich.table import Table
-    from rich.text import Text
 
     from holdfast import Holder, Inspection, Owner
-
-
-def overview(seen: Iterable[Inspection]) -> Table:
-    """Return one row per holder, with the length of the line behind the first."""
-    rows = table("NAME", "HELD BY", "FOR", "TOKEN", "WAITING")
-    rows.columns[2].no_wrap = rows.columns[3].no_wrap = True
-    for one in seen:
-        first = [plain(one.name, "bold")], [str(len(one.line) or "")]
-        for cells in _cells(one):
-            name, waiting = (column.pop() if column else "" for column in first)
-            rows.add_row(name, *cells, waiting)
-    return rows
-
-
-def _cells(seen: Inspection) -> Iterator[tuple[Text, str, str]]:
-    for holder in seen.holders:
-        yield plain(str(holder.owner)), _age(holder), _token(holder)
-    if not seen.holders or seen.closing:
-        yield plain(closed(seen) or "nobody", "dim"), "", ""
 
 
 def details(seen: Inspection) -> Table:
@@ -41,9 +19,8 @@ def details(seen: Inspection) -> Table:
     rows = table("", "OWNER", "FOR", "TOKEN", "ENDS IN")
     for holder in seen.holders:
         ends_in = "" if holder.remaining is None else duration(holder.remaining)
-        weight = "" if holder.weight == 1 else f" {_weight(holder.weight)}"
         rows.add_row(
-            plain("holds" + weight, "green"),
+            plain(_verb(holder.weight, seen.capacity), "green"),
             plain(str(holder.owner)),
             _age(holder),
             _token(holder),
@@ -53,22 +30,46 @@ def details(seen: Inspection) -> Table:
         ends_in = duration(closing.remaining)
         rows.add_row(plain("closed", "dim"), plain(f"after {closing.owner}"), "", "", ends_in)
     for waiter in seen.line:
-        place = plain(f"waits {waiter.place}", "yellow")
+        to_do = {"reader": " to read", "writer": " to write"}
+        wish = to_do.get(role(waiter.weight, seen.capacity), "")
+        place = plain(f"waits {waiter.place}{wish}", "yellow")
         rows.add_row(place, plain(str(waiter.owner)), duration(waiter.age), "", "")
     return rows
 
 
 def kind(capacity: int) -> str:
     """Return what sort of lock has this capacity."""
+    return "read-write lock" if capacity == ALL else role(None, capacity)
+
+
+def role(weight: int | None, capacity: int) -> str:
+    """Return what one who has this weight is to the lock, in a word or two; None is nobody."""
+    if capacity == ALL and weight is not None:
+        return "writer" if weight == ALL else "reader"
+    return _KINDS[kind_word(capacity)].format(capacity)
+
+
+_KINDS = {"rwlock": "rwlock", "lock": "lock", "semaphore": "semaphore of {}"}
+
+
+def kind_word(capacity: int) -> str:
+    """Return what sort of lock has this capacity, as its method is called."""
     if capacity == ALL:
-        return "read-write lock"
-    return "lock" if capacity <= 1 else f"semaphore of {capacity}"
+        return "rwlock"
+    return "lock" if capacity <= 1 else "semaphore"
+
+
+def _verb(weight: int, capacity: int) -> str:
+    if capacity == ALL:
+        return "writes" if weight == ALL else "reads"
+    return "holds" if weight == 1 else f"holds {weight}"
 
 
 def as_fields(seen: Inspection) -> dict[str, Any]:
     """Return the inspection for JSON."""
     return {
         "name": seen.name,
+        "kind": kind_word(seen.capacity),
         "capacity": "all" if seen.capacity == ALL else seen.capacity,
         "holders": [holder_fields(one) for one in seen.holders],
         "line": [

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.text import Text
 
-from holdfast.cli.listing import as_fields, overview
-from holdfast.cli.options import CONTEXT, store_options
+from holdfast.cli.listing import as_fields
+from holdfast.cli.options import CONTEXT, names_in_use, store_options
+from holdfast.cli.overview import chosen, laid_out
 from holdfast.cli.screen import plain, screen, write_json
 from holdfast.cli.store import opened, told
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast import Inspection, Locks
+    from holdfast.cli.overview import Order
 
 EPILOG = """\b
 Examples:
   holdfast ls
-  holdfast ls order:
+  holdfast ls order: --sort waiters
+  holdfast ls --older-than 3600
   holdfast ls --watch
   holdfast ls --json | jq '.locks[].name'
 """
@@ -30,61 +36,89 @@ EVERY = 1.0
 
 
 @click.command(epilog=EPILOG, context_settings=CONTEXT)
-@click.argument("prefix", default="")
+@click.argument("prefix", default="", shell_complete=names_in_use)
+@click.option(
+    "--sort",
+    type=click.Choice(["name", "age", "waiters"]),
+    default="name",
+    show_default=True,
+    help="In which order: age has the longest held first, waiters the longest line.",
+)
+@click.option(
+    "--older-than",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Only those that are held for this long already.",
+)
 @click.option("--watch", is_flag=True, help="Show it anew every second, until Ctrl-C.")
 @store_options
-def ls(*, prefix: str, watch: bool, url: str | None, namespace: str, as_json: bool) -> None:
+def ls(
+    *,
+    prefix: str,
+    sort: Order,
+    older_than: float,
+    watch: bool,
+    url: str | None,
+    namespace: str,
+    as_json: bool,
+) -> None:
     """List the locks in use, or those whose names begin with PREFIX.
 
-    Shown are the holders, since when, with which token, and how many wait behind them.
-    It asks the store itself, so it works when the application is down.
+    Shown are the holders, since when, how much of the ttl is left, with which token, and how
+    many wait behind them, the first for how long. It asks the store itself, so it works when
+    the application is down.
     """
     with told(as_json=as_json), opened(url, namespace=namespace, must_exist=True) as locks:
+
+        def look() -> list[Inspection]:
+            return chosen(list(locks.survey(prefix)), sort=sort, older_than=older_than)
+
         if not watch:
-            _print(locks, prefix, as_json=as_json)
+            _print(locks, look(), as_json=as_json)
             return
         try:
-            _watch(locks, prefix, as_json=as_json)
+            _watch(locks, look, as_json=as_json)
         except KeyboardInterrupt:
             # The way to end it, and no failure.
             return
 
 
-def _print(locks: Locks, prefix: str, *, as_json: bool) -> None:
-    seen = list(locks.survey(prefix))
+def _print(locks: Locks, seen: list[Inspection], *, as_json: bool) -> None:
     if as_json:
         write_json(_fields(locks, seen))
-        return
-    console = screen()
-    console.print(_page(locks, seen, console))
+    elif sys.stdout.isatty():
+        console = screen()
+        console.print(_page(locks, seen, console.width), overflow="fold")
+    else:
+        lines = ("".join(text for text, _ in line) for line in laid_out(seen, width=None))
+        print("\n".join(lines), flush=True)
 
 
-def _watch(locks: Locks, prefix: str, *, as_json: bool) -> None:
-    console = screen()
-    if console.is_terminal and not as_json:
-        _watch_live(locks, prefix, console)
+def _watch(locks: Locks, look: Callable[[], list[Inspection]], *, as_json: bool) -> None:
+    if sys.stdout.isatty() and not as_json:
+        _watch_live(locks, look)
     while True:
-        seen = list(locks.survey(prefix))
         if as_json:
-            print(json.dumps(_fields(locks, seen)), flush=True)
+            print(json.dumps(_fields(locks, look())), flush=True)
         else:
-            console.print(_page(locks, seen, console))
+            _print(locks, look(), as_json=False)
         time.sleep(EVERY)
 
 
-def _watch_live(locks: Locks, prefix: str, console: Console) -> None:
+def _watch_live(locks: Locks, look: Callable[[], list[Inspection]]) -> None:
+    console = screen()
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            live.update(_page(locks, list(locks.survey(prefix)), console), refresh=True)
+            live.update(_page(locks, look(), console.width), refresh=True)
             time.sleep(EVERY)
 
 
-def _page(locks: Locks, seen: list[Inspection], console: Console) -> RenderableType:
-    """Return the table; on a terminal also where the store is."""
-    if not console.is_terminal:
-        return overview(seen)
+def _page(locks: Locks, seen: list[Inspection], width: int) -> Text:
+    """Return what a terminal of that width shows: the locks, and where the store is."""
     where = plain(f"{len(seen) or 'no locks'} in use at {locks.location}", "dim")
-    return Group(overview(seen), "", where) if seen else where
+    lines = [Text.assemble(*line) for line in laid_out(seen, width=width)] if seen else []
+    return Text("\n").join([*lines, *[Text()] * bool(seen), where])
 
 
 def _fields(locks: Locks, seen: list[Inspection]) -> dict[str, object]:

@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+import logging
+import os
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+
+from holdfast import LockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 F = TypeVar("F", bound="Callable[..., object]")
 
+SOON, MOST = 1.0, 500
+"""How long a shell's completion may wait for the store, and how many names it is offered."""
+
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
+
+
+def names_in_use(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of locks that a shell may offer; nothing where the store has no answer.
+
+    Asked in the middle of somebody's typing: it is given up soon, and never tells an error.
+    """
+    from holdfast.cli.store import opened  # noqa: PLC0415 - the help needs no store
+
+    logging.disable()  # a warning would stand in the middle of the line that is typed
+    url = ctx.params.get("url") or os.environ.get("HOLDFAST_URL")
+    namespace = ctx.params.get("namespace") or os.environ.get("HOLDFAST_NAMESPACE") or "holdfast"
+    try:
+        with opened(url, namespace=namespace, must_exist=True, request_timeout=SOON) as locks:
+            names = (one.name for one in locks.survey(incomplete))
+            return list(islice(filter(str.isprintable, names), MOST))
+    except (LockError, OSError):
+        return []
 
 
 def name_argument(function: F) -> F:
     """Add NAME, the name of a lock."""
-    return click.argument("name", metavar="NAME")(function)
+    return click.argument("name", metavar="NAME", shell_complete=names_in_use)(function)
 
 
 def store_options(function: F) -> F:

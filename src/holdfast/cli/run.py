@@ -19,7 +19,7 @@ from holdfast.cli.options import CONTEXT, name_argument, store_options
 from holdfast.cli.signals import Signalled, Signals
 from holdfast.cli.store import opened, tell
 from holdfast.cli.supervising import Supervision
-from holdfast.cli.waiting import is_wanted, live_line
+from holdfast.cli.waiting import told_of_waiting
 from holdfast.options import DEFAULT_TTL
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ EPILOG = """\b
 Examples:
   holdfast run nightly-report -- ./report.sh --all
   holdfast run backup --no-wait -E 0 -- tar czf /backup.tgz /data
+  holdfast run sync --quiet --timeout 60 -- ./sync.sh
   holdfast run cron-mail --no-wait --min-hold 30 -- ./mail.sh
   holdfast run deploy --timeout 60 --url redis://locks.internal -- make deploy
 
@@ -47,6 +48,8 @@ class RunCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse, after a look at where the command begins."""
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)  # a shell completes what is not whole yet
         if "--" not in args and not {"-h", "--help"} & set(args):
             ctx.fail("put -- before the command: holdfast run NAME [OPTIONS] -- COMMAND...")
         command = tuple(args[args.index("--") + 1 :]) if "--" in args else ()
@@ -103,6 +106,12 @@ class RunCommand(click.Command):
     metavar="CODE",
     help="Exit with this code when the lock is not acquired.",
 )
+@click.option(
+    "--quiet",
+    "-q",
+    is_flag=True,
+    help="Say nothing of waiting, nor that the lock was not acquired: the exit code does.",
+)
 @store_options
 def run(
     *,
@@ -114,6 +123,7 @@ def run(
     min_hold: float,
     max_hold: float | None,
     conflict_exit_code: int,
+    quiet: bool,
     url: str | None,
     namespace: str,
     as_json: bool,
@@ -132,7 +142,7 @@ def run(
     try:
         with Signals() as signals, _opened(command, signals, url, namespace, ttl) as locks:
             lock = locks.lock(name, min_hold=min_hold, max_hold=max_hold)
-            with live_line(locks, name, is_shown=is_wanted() and not (as_json or no_wait)):
+            with told_of_waiting(locks, name, is_quiet=quiet or as_json or no_wait):
                 lease = _acquired(lock, signals, timeout=0 if no_wait else timeout)
             signals.hold_back()
             report.begin(lease)
@@ -143,6 +153,8 @@ def run(
             _release(lease, report, supervision)
     except NotAcquired as error:
         report.fail(error, exit_code=conflict_exit_code)
+        # By -E 0 it is no failure: cron would send a mail for every line.
+        report.is_quiet = quiet or conflict_exit_code == 0
     except LockError as error:
         report.fail(error)
     except Signalled as signalled:
@@ -199,6 +211,8 @@ class Report:
     error: str | None = None
     message: str | None = None
     started: float = field(default_factory=time.monotonic, repr=False)
+    is_quiet: bool = field(default=False, repr=False)
+    """Whether the exit code says it all."""
 
     def begin(self, lease: Lease) -> None:
         """Note that the lock is ours."""
@@ -215,8 +229,9 @@ class Report:
         """Say on stderr what the exit code alone does not; stdout belongs to the command."""
         passed = time.monotonic() - self.started
         if as_json:
-            fields = {one: getattr(self, one) for one in self.__slots__ if one != "started"}
+            unsaid = ("started", "is_quiet")
+            fields = {one: getattr(self, one) for one in self.__slots__ if one not in unsaid}
             fields["held"] = None if self.token is None else passed - self.waited
             print(json.dumps(fields), file=sys.stderr)
-        elif self.message is not None:
+        elif self.message is not None and not self.is_quiet:
             tell(self.message)

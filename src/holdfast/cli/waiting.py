@@ -1,4 +1,4 @@
-"""The live line of somebody who waits: place, holder, since when. On a terminal only."""
+"""What somebody who waits is told: place, holder, since when; live, or in a log."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import socket
 import sys
 import threading
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from holdfast import LockError
-from holdfast.cli.wording import ordinal, state_of
+from holdfast.cli.store import tell
+from holdfast.cli.wording import ordinal, state_of, state_since
 from holdfast.model import printable
 
 if TYPE_CHECKING:
@@ -23,15 +25,24 @@ FIRST_LOOK = 0.3
 NEXT_LOOK = 1.0
 CLEAR = "\r\x1b[K"
 
+FIRST_WORD = 2.0
+"""Where nobody watches, a short wait is not worth a line in a log."""
+NEXT_WORD = 600.0
+
 
 @contextmanager
-def live_line(locks: Locks, name: str, *, is_shown: bool) -> Iterator[None]:
-    """Tell on stderr, once a second, whom we wait for; wiped away at the end."""
-    if not is_shown:
+def told_of_waiting(locks: Locks, name: str, *, is_quiet: bool) -> Iterator[None]:
+    """Tell on stderr whom we wait for.
+
+    On a terminal by a live line, once a second, wiped away at the end; elsewhere by a line of
+    its own, repeated rarely: it ends up in a log, or in a mail of cron's.
+    """
+    if is_quiet:
         yield
         return
     is_over = threading.Event()
-    teller = threading.Thread(target=_tell, args=(locks, name, is_over), daemon=True)
+    tell_it = _tell_live if is_wanted() else _tell_rarely
+    teller = threading.Thread(target=tell_it, args=(locks, name, is_over), daemon=True)
     teller.start()
     try:
         yield
@@ -52,7 +63,7 @@ def sentence(seen: Inspection, *, host: str, pid: int) -> str:
     return f"{place} for {printable(seen.name)}; {state_of(seen)}"
 
 
-def _tell(locks: Locks, name: str, is_over: threading.Event) -> None:
+def _tell_live(locks: Locks, name: str, is_over: threading.Event) -> None:
     host, pid, pause, was_shown = socket.gethostname(), os.getpid(), FIRST_LOOK, False
     while not is_over.wait(pause):
         pause = NEXT_LOOK
@@ -66,6 +77,18 @@ def _tell(locks: Locks, name: str, is_over: threading.Event) -> None:
         was_shown = True
     if was_shown:
         _write(CLEAR)
+
+
+def _tell_rarely(locks: Locks, name: str, is_over: threading.Event) -> None:
+    pause = FIRST_WORD
+    while not is_over.wait(pause):
+        pause = NEXT_WORD
+        try:
+            state = state_since(locks.inspect(name), now=datetime.now().astimezone())
+        except LockError:
+            state = "and the store does not answer"  # as above
+        if not is_over.is_set():  # it may be ours meanwhile
+            tell(f"waiting for {name}, {state}")
 
 
 def _write(text: str) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from holdfast.model import Inspection
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -42,6 +45,18 @@ def state_of(seen: Inspection) -> str:
     if first.token is not None:
         text += f", token {first.token}"
     return text + (f", and {len(others)} more" if others else "")
+
+
+def state_since(seen: Inspection, *, now: datetime) -> str:
+    """Return by whom a name is held and since when: for a log, which is read later."""
+    if not seen.holders:
+        return state_of(seen)
+    first, *others = seen.holders
+    more = f" and {len(others)} more" if others else ""
+    text = f"held by {first.owner}{more}"
+    if first.age is None:
+        return text
+    return f"{text} since {now - timedelta(seconds=first.age):%Y-%m-%d %H:%M:%S %z}"
 
 
 def closed(seen: Inspection) -> str:

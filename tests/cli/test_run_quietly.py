@@ -1,0 +1,115 @@
+"""`holdfast run` in cron and in CI: what it says where nobody watches, and when it is silent."""
+
+from __future__ import annotations
+
+import re
+import signal
+from datetime import UTC, datetime
+
+import pytest
+from eventually import PATIENCE
+
+from holdfast.cli import waiting
+from holdfast.cli.wording import state_since
+from holdfast.model import Closing, Holder, Inspection, Owner
+
+
+def test_a_long_wait_is_told_once_by_whom_and_since_when(cli, held):
+    """In a log a line that changes every second would be thousands of lines."""
+    holder = held("report")
+    waiting_run = cli.start("run", "report", "--", "true")
+
+    line = waiting_run.stderr.readline().decode()
+
+    assert re.fullmatch(
+        rf"holdfast: waiting for report, held by \S+ pid {holder.pid} \(sh\) "
+        r"since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}\n",
+        line,
+    )
+    holder.send_signal(signal.SIGTERM)
+    assert waiting_run.wait(timeout=PATIENCE) == 0
+    assert waiting_run.stderr.read() == b""
+
+
+class Looked:
+    """A client that counts how often it is asked, and ends the wait the third time."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.is_enough = waiting.threading.Event()
+
+    def inspect(self, name: str) -> Inspection:
+        self.times += 1
+        if self.times == 3:
+            self.is_enough.set()
+        return Inspection(name, 1, (), ())
+
+
+def test_the_line_is_repeated_rarely(monkeypatch, capsys):
+    monkeypatch.setattr(waiting, "FIRST_WORD", 0.01)
+    monkeypatch.setattr(waiting, "NEXT_WORD", 0.01)
+    monkeypatch.setattr(waiting, "is_wanted", lambda: False)
+    locks = Looked()
+
+    with waiting.told_of_waiting(locks, "report", is_quiet=False):
+        assert locks.is_enough.wait(PATIENCE)
+
+    told = capsys.readouterr().err.splitlines()
+    assert set(told) == {"holdfast: waiting for report, held by nobody at the moment"}
+    assert len(told) >= 2
+
+
+OWNER = Owner("web-1", 4711, label="sh")
+NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (
+            Inspection("a", 1, (Holder(OWNER, 7, 1, 30.0, 8.0),), ()),
+            "held by web-1 pid 4711 (sh) since 2026-03-01 12:00:00 +0000",
+        ),
+        (
+            Inspection("a", 3, (Holder(OWNER, 7, 1, None, 8.0), Holder(OWNER, 8, 1, 1.0, 8.0)), ()),
+            "held by web-1 pid 4711 (sh) and 1 more",
+        ),
+        (
+            Inspection("a", 1, (), (), closing=(Closing(OWNER, 1, 30.0),)),
+            "closed for 30 s more after web-1 pid 4711 (sh)",
+        ),
+    ],
+    ids=["held", "by several, of unknown age", "closed"],
+)
+def test_a_log_is_told_a_moment_and_no_age(seen, said):
+    """It is read hours later."""
+    assert state_since(seen, now=NOW) == said
+
+
+@pytest.mark.parametrize("options", [("--quiet",), ("-q", "-E", "9"), ("-E", "0")])
+def test_a_conflict_can_be_told_by_the_exit_code_alone(cli, held, options):
+    """`-E 0` says that it is no failure, and cron sends a mail for every line."""
+    held("report")
+
+    done = cli("run", "report", "--no-wait", *options, "--", "true")
+
+    assert (done.stdout, done.stderr) == ("", "")
+    assert done.returncode == {"--quiet": 75, "-q": 9, "-E": 0}[options[0]]
+
+
+def test_a_quiet_run_still_tells_what_went_wrong(cli, tmp_path):
+    done = cli("run", "report", "--quiet", "--url", f"sqlite://{tmp_path}/no/such.db", "--", "true")
+
+    assert done.returncode == 78
+    assert "is not a directory" in done.stderr
+
+
+def test_a_quiet_run_says_nothing_while_it_waits(cli, held, eventually, inspect, terminated):
+    holder = held("report")
+    quiet = cli.start("run", "report", "--quiet", "--", "true")
+    eventually(lambda: inspect("report").line and inspect("report").line[0].age > 3)
+
+    terminated(holder)
+
+    assert quiet.wait(timeout=PATIENCE) == 0
+    assert quiet.stderr.read() == b""
