@@ -8,6 +8,7 @@ import importlib
 SUITES = (
     "embedded",
     "etcd",
+    "listing",
     "memcached",
     "redis",
     "redlock",
