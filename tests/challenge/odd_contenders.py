@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from pathlib import Path
 from typing import Self
 
 from holdfast.challenge.contender import Refused
@@ -35,6 +36,19 @@ class Crashes(LetsAllIn):
 
     def release(self) -> None:
         os.abort()
+
+
+class CannotBeginAgain(Crashes):
+    """Whoever comes in the place of a crashed one dies before it can ask."""
+
+    def __enter__(self) -> Self:
+        if Path(os.environ["CRASHED"]).exists():
+            raise ConnectionRefusedError("nobody listens there now")
+        return self
+
+    def release(self) -> None:
+        Path(os.environ["CRASHED"]).touch()
+        super().release()
 
 
 class Leaks(LetsAllIn):

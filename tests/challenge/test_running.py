@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,25 @@ def test_a_client_that_crashes_is_followed_by_another_and_is_told(deployment, tm
 
     assert {event.client for event in outcome.events} > {"0", "0.1"}
     assert "crash" in {finding.kind for finding in outcome.findings}
+
+
+def test_one_that_cannot_begin_later_is_judged_and_ends_nothing(deployment, tmp_path, monkeypatch):
+    monkeypatch.setenv("CRASHED", str(tmp_path / "crashed"))
+
+    def tell(_: object) -> None:
+        if list(tmp_path.glob("0.2.jsonl")):
+            raise Enough
+
+    outcome = run(
+        replace(setting(seconds=600.0), clients=1),
+        deployment,
+        make="challenge.odd_contenders:CannotBeginAgain",
+        folder=tmp_path,
+        progress=tell,
+    )
+
+    crashed = {one.clients for one in outcome.findings if one.kind == "crash"}
+    assert crashed >= {("0",), ("0.1",)}
 
 
 def test_a_client_that_cannot_begin_ends_the_run_with_its_own_words(deployment, tmp_path):

@@ -46,6 +46,7 @@ class Life:
     reader: Reader
     log: Path
     last_words: Path
+    is_first: bool
     was_killed: bool = False
     is_frozen: bool = False
     has_begun: bool = False
@@ -115,7 +116,8 @@ class Fleet:
         return clients.index(client) if client in clients else None
 
     def _bury(self, life: Life) -> None:
-        if not life.was_answered and not life.was_killed:
+        # Whoever comes later may be struck while it begins: that is judged, and ends nothing.
+        if life.is_first and not life.was_answered and not life.was_killed:
             raise ClientFailed(
                 f"client {life.client} ended with status {life.process.returncode} before it was "
                 f"answered anything: {_end_of(life.log) or 'it said nothing'}"
@@ -211,7 +213,7 @@ class Fleet:
                 start_new_session=True,  # Ctrl-C is the run's; it ends them in its own way
                 env=_environment(),
             )
-        return Life(client, process, Reader(diary), log, last_words)
+        return Life(client, process, Reader(diary), log, last_words, is_first=life == 0)
 
 
 def _environment() -> dict[str, str]:
