@@ -82,6 +82,7 @@ EARLY = (
     "tests/backends/redlock/",
     "tests/backends/redis/faults/",
     "tests/backends/redis/topologies/",
+    "tests/challenge/deployments/test_own_servers.py",
     "tests/backends/redis/test_script_costs.py",
     "tests/fencing/test_frozen_holder.py",
     "tests/cli/test_demo.py",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
-from challenge.deployments.struck import ANY, TTL, Struck, is_served
+from challenge.deployments.struck import ANY, PATIENT, TTL, Struck, is_served, strike
 
 from holdfast import Locks
+from holdfast.challenge.deployments import replicated
 from holdfast.challenge.deployments.choosing import STORES, given, own_servers
 
 ONE_SERVER = frozenset({"server-paused", "server-killed", "server-emptied"})
@@ -38,7 +41,25 @@ class TestRedlock(Struck):
     kinds = frozenset({"node-paused", "node-killed", "node-emptied", "clock-jump"})
 
 
-class TestSentinel(Struck):
+class Forgetting(Struck):
+    """A failover loses what was acknowledged last, or it would show nothing."""
+
+    def test_a_failover_forgets_a_lock_that_is_held(self, deployment, monkeypatch):
+        leases = []
+        with Locks(deployment.url_for(0), ttl=60.0, request_timeout=PATIENT) as locks:
+            is_served(locks)
+            held = SimpleNamespace(sleep=lambda _: leases.append(locks.lock("door").acquire()))
+            monkeypatch.setattr(replicated, "time", held)
+            [fault] = [one for one in deployment.faults() if one.kind == "failover"]
+
+            strike(fault)
+
+            with Locks(deployment.url_for(1), ttl=60.0, request_timeout=PATIENT) as others:
+                is_served(others)
+                assert leases[0].is_trusted
+
+
+class TestSentinel(Forgetting):
     store = "sentinel"
     kinds = frozenset({"failover", "server-paused", "server-killed", "node-paused"})
 
@@ -55,7 +76,7 @@ class TestSentinel(Struck):
             assert deployment._group.until_failed_over(master) is not master
 
 
-class TestCluster(Struck):
+class TestCluster(Forgetting):
     store = "cluster"
     kinds = frozenset({"failover", "server-paused", "server-killed"})
 
@@ -84,7 +105,11 @@ class TestSqlite:
 
 
 def test_every_store_is_tried():
-    tried = {one.store for one in Struck.__subclasses__()}
+    tried = {
+        one.store
+        for one in (*Struck.__subclasses__(), *Forgetting.__subclasses__())
+        if one is not Forgetting
+    }
 
     assert tried | {"sqlite"} == set(STORES)
 
