@@ -74,7 +74,7 @@ class Server(Started):
     """What it is made of: programs, or paths in which * is any version, each with the Debian
     package that brings it."""
 
-    patience = 20.0
+    patience = 60.0
     """One of this machine that does not serve by then will not."""
 
     account = ""
