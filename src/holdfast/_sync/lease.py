@@ -311,7 +311,9 @@ class Lease(StaysHere):
         error.add_note(f"holdfast: {failure}")
 
     def __repr__(self) -> str:
-        state = "trusted" if self.is_trusted else "over"
+        state = f"trusted for {self.remaining:.1f} s" if self.is_trusted else "over"
+        if self._hold.lost.reason is not None:
+            state = f"lost: {self._hold.lost.reason}"
         return f"<{type(self).__name__} {self.name!r} token={self._hold.grant.token} {state}>"
 
 

@@ -17,14 +17,23 @@ if TYPE_CHECKING:
     from holdfast.options import LockOptions
 
 
-class _ReadLock(Lock):
+class _OfTwo(Lock):
+    capacity = ALL
+    made_by = ""
+
+    def __repr__(self) -> str:
+        where = self._client.backend.location
+        return f"<{RWLock.__name__}.{self.made_by} {self.name!r} at {where}>"
+
+
+class _ReadLock(_OfTwo):
     weight = 1
-    capacity = ALL
+    made_by = "read"
 
 
-class _WriteLock(Lock):
+class _WriteLock(_OfTwo):
     weight = ALL
-    capacity = ALL
+    made_by = "write"
 
 
 class RWLock(StaysHere):

@@ -202,6 +202,9 @@ class Signal:
         self._event: Event | None = None
         self.reason: str | None = None
 
+    def __repr__(self) -> str:
+        return f"<Signal {'not set' if self.reason is None else f'set: {self.reason}'}>"
+
     def is_set(self) -> bool:
         """Whether it has happened."""
         return self.reason is not None
