@@ -37,17 +37,28 @@ UNSET: Final = Unset.UNSET
 
 
 class LockKeywords(TypedDict, total=False):
-    """The keywords of `lock()` and its kin, for type checkers."""
+    """The keywords of `lock()` and its kin: what an editor shows of each."""
 
     ttl: float | None
+    """How long the store keeps the lock without a renewal, in seconds: if its holder dies, it is
+    free after that. None is the ttl of the client."""
     timeout: float | None
+    """How long to wait for the lock, in seconds: None waits for ever, 0 tries once."""
     renew: bool
+    """Whether the lease is renewed in the background for as long as it is held."""
     reentrant: bool
+    """Whether the thread or task that holds the lock may enter it again; if not, that raises
+    WouldDeadlock."""
     owner: str | None
+    """The name of an owner that may hold the lock several times, in several processes."""
     max_hold: float | None
+    """After how many seconds the lease is lost, however well it is renewed; None is never."""
     min_hold: float
+    """For how many seconds after it was granted the lock stays closed, released or not."""
     lock_delay: float
+    """For how many seconds the lock stays closed after a holder that failed."""
     on_lost: Callable[[Any], None] | None
+    """Is called with the lease when that is lost."""
 
 
 class NoKeywords(TypedDict):
@@ -58,8 +69,11 @@ class AdoptKeywords(TypedDict, total=False):
     """The keywords of `adopt()`: all else came with the lease."""
 
     renew: bool
+    """Whether the lease is renewed in the background for as long as it is held."""
     max_hold: float | None
+    """After how many seconds the lease is lost, however well it is renewed; None is never."""
     on_lost: Callable[[Any], None] | None
+    """Is called with the lease when that is lost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,34 +48,71 @@ S = TypeVar("S")
 class Locks(Opening):
     """A client of one store; locks come from it.
 
-    Nothing is connected before the first use. It belongs to one event loop: another one
-    needs a client of its own. Close it, or use it in `with`.
+    Nothing is connected before the first use. In threads one client serves them all; in asyncio
+    it belongs to one event loop, and another one needs a client of its own. Close it, or use it
+    in `with`.
+
+    - `url`: which store, as `redis://host`; None is what the environment variable HOLDFAST_URL
+      says, else the embedded file of this user.
+    - `namespace`: keeps applications apart that share a store.
+    - `ttl`: how long the store keeps a lock that is not renewed, in seconds; each lock may have
+      another one.
+    - `label`: who this is, for people: shown to those who wait, and by `holdfast ls`.
+    - `request_timeout`: how long one request to the store may take, in seconds.
+    - `on_event`: is called with each event of a lease: Acquired, Renewed, AtRisk, SafeAgain,
+      Lost, Released.
+    - `clock`: another clock, for tests.
+    - `backend_options`: whatever the store takes in its URL after a question mark.
     """
 
     # -- locks -------------------------------------------------------------------------
 
     def lock(self, name: str, **options: Unpack[LockKeywords]) -> Lock:
-        """Return a lock by name.
+        """Return a lock by name; nothing is asked of the store before it is acquired.
 
-        Options: ttl, timeout, renew, reentrant, owner, max_hold, min_hold, lock_delay,
-        on_lost.
+        - `name`: which lock, any text of up to 512 bytes; whoever says the same name, means the
+          same lock.
+        - `ttl`: how long the store keeps it without a renewal, in seconds; the client's if None.
+        - `timeout`: how long to wait for it, in seconds; None waits for ever, 0 tries once.
+        - `renew`: whether the lease is renewed in the background while it is held.
+        - `reentrant`: whether whoever holds it may enter it again.
+        - `owner`: the name of an owner that may hold it several times, in several processes.
+        - `max_hold`: after how many seconds the lease is lost, however well it is renewed.
+        - `min_hold`: for how many seconds after the grant it stays closed, released or not.
+        - `lock_delay`: for how many seconds it stays closed after a holder that failed.
+        - `on_lost`: is called with the lease when that is lost.
         """
         return Lock(self._client, name, self._options(options))
 
     def rwlock(self, name: str, **options: Unpack[LockKeywords]) -> RWLock:
-        """Return a read-write lock by name: `.read()` and `.write()` are locks."""
+        """Return a read-write lock by name: `.read()` and `.write()` are locks.
+
+        - `name`: as of `lock()`. What is a read-write lock is one for all who use it.
+        - `options`: as of `lock()`, for both, but for `owner`.
+        """
         return RWLock(self._client, name, self._options(options))
 
     def semaphore(
         self, name: str, *, capacity: int, permits: int = 1, **options: Unpack[LockKeywords]
     ) -> Semaphore:
-        """Return a semaphore by name: each acquire takes `permits` of the capacity."""
+        """Return a semaphore by name: each acquire takes `permits` of the capacity.
+
+        - `name`: as of `lock()`.
+        - `capacity`: how many permits there are; all who use the name say the same.
+        - `permits`: how many of them one acquire takes.
+        - `options`: as of `lock()`, but for `owner`; a semaphore is never re-entrant.
+        """
         return Semaphore(
             self._client, name, self._options(options), capacity=capacity, permits=permits
         )
 
     def all(self, *names: str, **options: Unpack[LockKeywords]) -> AllOf:
-        """Return what holds all of the names or none."""
+        """Return what holds all of the names or none.
+
+        - `names`: which locks, one by one, each once. They are taken in one order, whatever
+          yours: two callers that hold nothing else cannot wait for each other.
+        - `options`: as of `lock()`, for each of them, but for `owner`; `timeout` is for all.
+        """
         return AllOf(self._client, names, self._options(options))
 
     @overload
@@ -116,8 +153,12 @@ class Locks(Opening):
     ) -> Callable[[Callable[P, R]], Callable[P, object]]:
         """Decorate a function so that it runs under a lock named after its arguments.
 
-        `"order:{order_id}"` is filled from the call. When the name is held, the call
-        waits, returns `skipped` (None) without running (skip), or raises NotAcquired (raise).
+        - `name`: the lock; `"order:{order_id}"` is filled from the call's arguments. Or a function
+          that takes these and returns the name.
+        - `if_held`: what a call does when the name is held: `"wait"`, return without running
+          (`"skip"`), or raise NotAcquired (`"raise"`).
+        - `skipped`: what a call returns that was skipped; None if nothing is said.
+        - `options`: as of `lock()`.
         """
         if is_bare(name, caller=sys._getframe(1)):  # noqa: SLF001 - Python has no other way
             raise locked_without_name(name)
