@@ -66,8 +66,8 @@ def test_forty_columns_show_a_few_lines_for_each():
 
     assert lines == [
         "nightly-report",
-        "  lock, held by web1 pid 4711 (report)",
-        "  for 5.0 s, ttl left 25 s",
+        "  held by web1 pid 4711 (report)",
+        "  lock, for 5.0 s, ttl left 25 s",
         "  token 1794866371155135",
         "  2 waiting, for 12 s",
     ]

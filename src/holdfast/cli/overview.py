@@ -90,10 +90,9 @@ def _held(seen: Inspection) -> Iterator[Cells]:
 def _below_each_other(seen: Inspection) -> Iterator[Line]:
     yield [(printable(seen.name), "bold")]
     for owner, age, left, token, kind in _held(seen):
-        yield [(f"  {kind}, held by {owner}" if age or token else f"  {kind}, {owner}", "")]
-        times = [f"for {age}"] * bool(age) + [f"ttl left {left}"] * bool(left)
-        if times:
-            yield [(f"  {', '.join(times)}", "")]
+        yield [(f"  held by {owner}" if age or left or token else f"  {owner}", "")]
+        facts = [kind] + [f"for {age}"] * bool(age) + [f"ttl left {left}"] * bool(left)
+        yield [(f"  {', '.join(facts)}", "")]
         if token:
             yield [(f"  token {token}", "dim")]
     if seen.line:
