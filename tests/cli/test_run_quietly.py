@@ -7,8 +7,8 @@ import signal
 from datetime import UTC, datetime
 
 import pytest
-from eventually import PATIENCE
 
+from holdfast.challenge.eventually import PATIENCE
 from holdfast.cli import waiting
 from holdfast.cli.wording import state_since
 from holdfast.model import Closing, Holder, Inspection, Owner

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from eventually import PATIENCE
+
+from holdfast.challenge.eventually import PATIENCE
 
 SHOP = Path(__file__).with_name("shop_of_tasks.py")
 WORKER = "worker --pool=solo --without-gossip --without-mingle --without-heartbeat"
