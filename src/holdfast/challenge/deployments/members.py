@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Server)
 
-CUT = (1.5, 3.0)
+CUT = (2.0, 3.5)
 """In ttls: the next one has the lock before the deposed leader is heard again."""
 
 
