@@ -58,6 +58,8 @@ class Leaks(LetsAllIn):
         os.dup(0)
         threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
 
+    is_renewed = False
+
     @staticmethod
     def is_fair(_: str) -> bool:
         return False

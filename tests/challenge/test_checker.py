@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
+from challenge.by_hand import ByHand
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.challenge.by_hand import ByHand
 
 from holdfast.challenge.checker.holds import Hold, definite_holds
 from holdfast.challenge.checker.search import is_possible, settled, steps

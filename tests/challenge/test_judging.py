@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 
 import pytest
-from tests.challenge.by_hand import ByHand
+from challenge.by_hand import ByHand
 
 from holdfast.challenge.checker.judging import judge
 from holdfast.challenge.outcome import Strike, Write
 from holdfast.challenge.recorded import Exit
 
+ALL = {"is_fair": True, "is_renewed": True}
 FAILOVER = {"failover": "a failover forgets what was not replicated"}
 
 
@@ -31,7 +32,7 @@ def test_nothing_is_found_where_nothing_is_wrong(history):
     for number in range(20):
         history.held("ab"[number % 2], number + 1.0, number + 1.5, token=number)
 
-    assert judge(history.recorded(quiets=[(1.0, 21.0)], is_guarded=True, is_fair=True)) == []
+    assert judge(history.recorded(quiets=[(1.0, 21.0)], is_guarded=True, **ALL)) == []
 
 
 def test_nothing_is_found_where_nothing_happened(history):
@@ -236,7 +237,7 @@ def passed_over(history: ByHand) -> None:
 def test_who_is_passed_over_for_ever_is_found_where_there_is_a_line(history):
     passed_over(history)
 
-    [found] = judge(history.recorded(quiets=[(1.0, 11.0)], is_fair=True))
+    [found] = judge(history.recorded(quiets=[(1.0, 11.0)], **ALL))
 
     assert (found.kind, found.clients) == ("stall", ("slow",))
     assert "others came in 99 times before it" in found.message
@@ -246,6 +247,41 @@ def test_a_lock_without_a_line_may_pass_anybody_over(history):
     passed_over(history)
 
     assert judge(history.recorded(quiets=[(1.0, 11.0)])) == []
+
+
+def long_holds(history: ByHand, outcomes: str, client: str = "a") -> None:
+    """Let one hold for two seconds each time: k is kept, l is lost after its ttl of one."""
+    for number, outcome in enumerate(outcomes):
+        start = 1.0 + 3 * number
+        hold = history.acquire(client, start, start + 0.1)
+        history.check(client, hold, start + 0.9)
+        phase = "ok" if outcome == "k" else "fail"
+        history.check(client, hold, start + 2.0, phase)
+        history.release(client, hold, start + 2.0, start + 2.1, phase)
+
+
+@pytest.mark.parametrize("outcomes", ["lll", "klkklll", "klllk"])
+def test_leases_that_are_lost_again_and_again_for_no_reason_are_found(history, outcomes):
+    long_holds(history, outcomes)
+
+    [found] = judge(history.recorded(quiets=[(0.0, 99.0)], **ALL))
+
+    assert (found.kind, found.clients) == ("stall", ("a",))
+    assert "nothing renews" in found.message
+
+
+@pytest.mark.parametrize("outcomes", ["llkllk", "kkk", "ll"])
+def test_a_lease_may_be_lost_now_and_then_on_a_machine_that_stands_still(history, outcomes):
+    long_holds(history, outcomes)
+
+    assert judge(history.recorded(quiets=[(0.0, 99.0)], **ALL)) == []
+
+
+def test_leases_may_be_lost_while_faults_strike_or_where_nothing_renews(history):
+    long_holds(history, "llll")
+
+    assert judge(history.recorded(quiets=[(0.0, 5.0), (9.0, 99.0)], **ALL)) == []
+    assert judge(history.recorded(quiets=[(0.0, 99.0)])) == []
 
 
 # -- writes ----------------------------------------------------------------------------------------
@@ -306,8 +342,23 @@ def test_descriptors_and_threads_that_add_up_are_left_behind(history):
     )
 
     assert [(one.kind, one.clients) for one in found] == [("left behind", ("a",))] * 2
-    assert "12 descriptors before its first operation and 212 after its last" in found[0].message
+    assert "a had 12 descriptors, and 212 after it was closed" in found[0].message
     assert "3 threads" in found[1].message
+
+
+def test_descriptors_that_add_up_while_a_client_is_open_are_left_behind(history):
+    """Closing gives them all back; a service never closes."""
+    [found] = judge(
+        history.recorded(
+            exits=[
+                Exit("a", 9.0, 0, descriptors=(12, 12), threads=(3, 3), in_use=(212, 6)),
+                Exit("b", 9.0, 0, descriptors=(12, 12), threads=(3, 3), in_use=(30, 6)),
+            ]
+        )
+    )
+
+    assert found.clients == ("a",)
+    assert "a had 12 descriptors, and 212 after its last operation" in found.message
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ ALONE = (
     "tests/backends/sqlite/test_leaks.py",
     "tests/backends/test_stock.py",
     "tests/fencing/test_stock.py",
+    "tests/challenge/test_defects.py",
     "tests/challenge/test_running.py",
 )
 """Where every test has a store of its own, or names of its own: these are handed out one by one."""
@@ -78,6 +79,7 @@ EARLY = (
     "tests/backends/memcached/",
     "tests/programs/",
     "tests/cli/test_challenge.py",
+    "tests/challenge/test_defects.py",
     "tests/challenge/test_running.py",
     "tests/backends/redlock/",
     "tests/backends/redis/faults/",

@@ -77,6 +77,10 @@ class Surveys(Protocol):
     def is_fair(self, url: str) -> bool:
         """Return whether those who wait are served in the order of their arrival."""
 
+    @property
+    def is_renewed(self) -> bool:
+        """Whether a lease lasts for as long as it is held, however short its ttl is."""
+
     def left(self, url: str, name: str) -> list[str]:
         """Return who still holds the name or waits for it, each in words."""
 

@@ -23,8 +23,10 @@ class Exit:
     was_killed: bool = False
     """Whether the run itself ended it, by whatever signal."""
     descriptors: tuple[int, int] | None = None
-    """Before its first operation and after its last; None if nobody counted."""
+    """Before its client was opened and after it was closed; None if nobody counted."""
     threads: tuple[int, int] | None = None
+    in_use: tuple[int, int] | None = None
+    """Descriptors and threads after its last operation, with its client still open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Recorded:
     """Whether the resource checked the tokens of its writes."""
     is_fair: bool = False
     """Whether the lock serves in the order of arrival, so that nobody is passed over for ever."""
+    is_renewed: bool = False
+    """Whether a lease lasts for as long as it is held, however short its ttl is."""
 
     @property
     def patience(self) -> float:

@@ -362,4 +362,5 @@ class _Run:
             forgives={kind: self._deployment.forgives(kind) for kind in sorted(kinds)},
             is_guarded=self._workload.is_guarded,
             is_fair=self._is_fair,
+            is_renewed=self._surveyor is not None and self._surveyor.is_renewed,
         )

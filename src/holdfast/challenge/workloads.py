@@ -23,6 +23,8 @@ class Workload:
     longest: float = 2.0
     """How long the longest turn works, in ttls."""
     capacity: int = 1
+    short: float = 0.2
+    """How long all others work at most, in ttls."""
     long: float = 0.15
     """How many turns work for longer than their ttl may last: who does not renew is found so."""
 
@@ -35,6 +37,7 @@ class Workload:
 WORKLOADS = {
     "lock": Workload("lock"),
     "long-lock": Workload("lock", long=1.0),
+    "short-lock": Workload("lock", long=0.0, short=0.02),
     "counter": Workload("counter"),
     "set": Workload("set"),
     "guarded-counter": Workload("counter", is_guarded=True),

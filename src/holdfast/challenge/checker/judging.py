@@ -9,6 +9,7 @@ from holdfast.challenge.checker.exclusion import faults_of_exclusion
 from holdfast.challenge.checker.left_behind import left_behind
 from holdfast.challenge.checker.lost_updates import lost_updates
 from holdfast.challenge.checker.passing_over import passed_over
+from holdfast.challenge.checker.renewing import not_renewed
 from holdfast.challenge.checker.stalls import stalls
 from holdfast.challenge.checker.telling import told_late
 from holdfast.challenge.history import NotAHistory, operations
@@ -46,4 +47,5 @@ def _of_the_history(recorded: Recorded) -> list[Finding]:
         *told_late(recorded, done),
         *stalls(recorded, done),
         *passed_over(recorded, done),
+        *not_renewed(recorded, done),
     ]

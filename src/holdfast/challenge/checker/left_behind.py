@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from holdfast.challenge.recorded import Exit, Recorded
 
+OPEN = 24
+"""What a client may have open at most, however long it is used: connections to a dozen nodes."""
+
 
 def left_behind(recorded: Recorded) -> list[Finding]:
     """Return what is still held though everybody is gone, and what processes did not give back."""
@@ -29,15 +32,18 @@ def left_behind(recorded: Recorded) -> list[Finding]:
 
 
 def _of_process(one: Exit) -> Iterator[Finding]:
-    for what, counted in (("descriptors", one.descriptors), ("threads", one.threads)):
+    in_use = one.in_use or (0, 0)
+    kinds = (("descriptors", one.descriptors, in_use[0]), ("threads", one.threads, in_use[1]))
+    for what, counted, used in kinds:
         if counted is None:
             continue
         before, after = counted
+        if used > before + OPEN:
+            yield _finding(one, f"{before} {what}, and {used} after its last operation")
         if after > before:
-            yield Finding(
-                "left behind",
-                one.at,
-                f"client {one.client} had {before} {what} before its first operation and "
-                f"{after} after its last",
-                clients=(one.client,),
-            )
+            yield _finding(one, f"{before} {what}, and {after} after it was closed")
+
+
+def _finding(one: Exit, figures: str) -> Finding:
+    message = f"before its client was opened, {one.client} had {figures}"
+    return Finding("left behind", one.at, message, clients=(one.client,))

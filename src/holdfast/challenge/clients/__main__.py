@@ -32,11 +32,13 @@ def main(parent: int, text: str) -> None:
     before = in_hand()
     with make(order.url, ttl=order.ttl, clock_ahead=order.clock_ahead) as contender:
         Player(order, contender, diary=diary, signals=signals, resource=resource).play()
+        in_use = in_hand()
     after = settled(before)
     note(
         Path(order.last_words),
         descriptors=(before[0], after[0]),
         threads=(before[1], after[1]),
+        in_use=in_use,
     )
 
 

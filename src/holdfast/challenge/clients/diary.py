@@ -110,7 +110,7 @@ class Reader:
 
 
 def note(path: Path, **figures: tuple[int, int]) -> None:
-    """Write how much of what there was first and last, for `noted` to read."""
+    """Write pairs of figures, as how much of what there was first and last, for `noted`."""
     path.write_text(json.dumps(figures), encoding="utf-8")
 
 
@@ -120,4 +120,4 @@ def noted(path: Path) -> dict[str, tuple[int, int]]:
         said = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # killed before, or while it wrote
         return {}
-    return {what: (before, after) for what, (before, after) in said.items()}
+    return {what: (one, other) for what, (one, other) in said.items()}

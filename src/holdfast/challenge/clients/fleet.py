@@ -132,6 +132,7 @@ class Fleet:
                 was_killed=life.was_killed,
                 descriptors=figures.get("descriptors"),
                 threads=figures.get("threads"),
+                in_use=figures.get("in_use"),
             )
         )
 

@@ -33,6 +33,8 @@ T = TypeVar("T")
 class SyncContender:
     """`Locks`, each call in the client's main thread, where signals strike."""
 
+    is_renewed = True
+
     def __init__(self, url: str, *, ttl: float, clock_ahead: float) -> None:
         del clock_ahead  # expiry is the store's matter, and trust the monotonic clock's
         self._locks = Locks(url, ttl=ttl)
@@ -98,6 +100,8 @@ class SyncHeld:
 
 class AsyncContender:
     """`AsyncLocks` on a loop in a thread of its own, so that it renews while the client sleeps."""
+
+    is_renewed = True
 
     is_interrupted_once = True
 

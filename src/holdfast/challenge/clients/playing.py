@@ -84,7 +84,9 @@ class Player:
         ttl, chance = self._order.ttl, self._chance
         is_long = chance.random() < self._workload.long
         is_hasty = chance.random() < HASTY
-        shortest, longest = (0.5, self._workload.longest) if is_long else (0.0, 0.2)
+        shortest, longest = (
+            (0.5, self._workload.longest) if is_long else (0.0, self._workload.short)
+        )
         weight = 1
         if self._workload.kind == "read-write" and chance.random() < WRITING:
             weight = ALL

@@ -79,10 +79,10 @@ def client_faults(fleet: Fleet) -> list[OnClient]:
         OnClient("holder-killed", "holder", begins=kill),
         OnClient("waiter-killed", "waiter", begins=kill),
         OnClient(
-            "holder-interrupted", "holder", lengths=(0.2, 1.0), begins=pulse.begin, ends=pulse.end
+            "holder-interrupted", "holder", lengths=(1.0, 3.0), begins=pulse.begin, ends=pulse.end
         ),
         OnClient(
-            "waiter-interrupted", "waiter", lengths=(0.2, 1.0), begins=pulse.begin, ends=pulse.end
+            "waiter-interrupted", "waiter", lengths=(1.0, 3.0), begins=pulse.begin, ends=pulse.end
         ),
         OnClient(
             "descriptors-used-up",
@@ -105,7 +105,7 @@ class _Pulse:
 
     def begin(self, client: int, draw: Draw) -> None:
         self._is_over.clear()
-        every = 0.001 + 0.03 * draw.strength
+        every = 0.001 + 0.015 * draw.strength
         self._thread = threading.Thread(target=self._beat, args=(client, every), daemon=True)
         self._thread.start()
 

@@ -91,6 +91,7 @@ def way_faults(ways: Callable[[int], Sequence[Proxy]]) -> list[OnWay]:
         lost("holder-cut-off", _cut, _mend),
         lost("holder-requests-lost", _lose_requests, _lose_what_is_held),
         lost("holder-replies-lost", _lose_replies, _lose_what_is_held),
+        OnWay("waiter-refused", "waiter", ways, lengths=HELD, begins=_refuse, ends=_accept),
         OnWay(
             "reset-in-mid-reply",
             "asker",
@@ -123,6 +124,10 @@ def _cut(way: Proxy, _: Draw) -> None:
     way.cut()
 
 
+def _refuse(way: Proxy, _: Draw) -> None:
+    way.refuse()
+
+
 def _cut_replies(way: Proxy, draw: Draw) -> object:
     return way.cut_reply_to(_whatever, after=int(8 * draw.strength), times=ALWAYS)
 
@@ -141,6 +146,10 @@ def _lose_what_is_held(way: Proxy) -> None:
 
 def _mend(way: Proxy) -> None:
     way.mend()
+
+
+def _accept(way: Proxy) -> None:
+    way.accept()
 
 
 def _hurry(way: Proxy) -> None:

@@ -1,0 +1,23 @@
+"""A heartbeat of a ZooKeeper session that no quorum confirms.
+
+A leader that was deposed and does not know it answers a `sync`, so its client trusts a session that
+the next leader has ended. The mend is a transaction (docs/decisions/0008-what-proves-a-session.md).
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from challenge.defects.putting_back import Defective, instead
+
+from holdfast.backends.zookeeper import requests
+from holdfast.challenge.clients.holdfast_locks import SyncContender
+
+
+def defect() -> AbstractContextManager[None]:
+    """Let a `sync` be proof enough."""
+    return instead(requests, "Confirm", requests.Sync)
+
+
+class Contender(Defective, SyncContender):
+    defect = staticmethod(defect)

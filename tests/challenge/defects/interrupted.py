@@ -1,0 +1,99 @@
+"""An acquire or a release that an interrupt ends between two lines, and that nobody finishes.
+
+The claim holds on, and is renewed for as long as the process lives. The mend is that what was begun
+belongs to an object, and that the client finishes what is dropped unfinished
+(docs/decisions/0007-interrupts.md).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from challenge.defects.putting_back import Defective, instead
+
+from holdfast import Lease, Lock
+from holdfast._sync.acquiring import Acquisition
+from holdfast._sync.handle import Duty
+from holdfast.challenge.clients.holdfast_locks import SyncContender, SyncHeld
+from holdfast.challenge.contender import Refused
+from holdfast.errors import LeaseLost, NotAcquired, NotOwner
+
+
+def _nothing(_: object) -> None:
+    """Let whoever was interrupted have cleaned up, or nobody."""
+
+
+@contextmanager
+def defect() -> Iterator[None]:
+    """Let nobody finish what was dropped."""
+    with instead(Acquisition, "__del__", _nothing), instead(Duty, "__del__", _nothing):
+        yield
+
+
+class StillHeld(Exception):
+    """What nobody is inside of any more is held nevertheless."""
+
+
+class KeptLocks(SyncContender):
+    """Before the door some names of its own, by locks that live on as those of a module do.
+
+    A lock that is dropped gives up its lease soon, and who enters a name again takes over what it
+    left there: so a leftover shows where nobody asks again. At the end none may be held.
+    """
+
+    def __init__(self, url: str, *, ttl: float, clock_ahead: float) -> None:
+        super().__init__(url, ttl=ttl, clock_ahead=clock_ahead)
+        self._prefix = f"names of {os.getpid()}"
+        self._kept: list[Lock] = []
+
+    def acquire(self, name: str, *, timeout: float) -> SyncHeld:
+        for _ in range(NAMES):
+            self._kept.append(self._locks.lock(f"{self._prefix}: {len(self._kept)}"))
+            with self._kept[-1]:
+                pass
+        # Dropped on the way, by an interrupt, it leaves its block.
+        block = _block(self._locks.lock(name, timeout=timeout))
+        try:
+            return InBlock(next(block), block)
+        except NotAcquired as error:
+            raise Refused(str(error)) from error
+
+    def __exit__(self, *error: object) -> None:
+        deadline = time.monotonic() + SOON
+        while (held := list(self._locks.survey(self._prefix))) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        super().__exit__(*error)
+        if held:
+            raise StillHeld(", ".join(one.name for one in held))
+
+
+NAMES = 20
+"""So many in each turn: most of the time of a client is then spent where an interrupt may harm."""
+SOON = 5.0
+"""What is finished in the background takes far less, also on a busy machine."""
+
+
+def _block(door: Lock) -> Iterator[Lease]:
+    with door as lease:
+        yield lease
+
+
+class InBlock(SyncHeld):
+    """A lease that is released by leaving its block."""
+
+    def __init__(self, lease: Lease, block: Iterator[Lease]) -> None:
+        super().__init__(lease)
+        self._block = block
+
+    def release(self) -> None:
+        try:
+            next(self._block, None)
+        except (LeaseLost, NotOwner) as error:
+            raise Refused(str(error)) from error
+
+
+class Contender(Defective, KeptLocks):
+    defect = staticmethod(defect)

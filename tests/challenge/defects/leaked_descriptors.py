@@ -1,0 +1,38 @@
+"""A doorbell for each claim, which stays when the claim is let in at once.
+
+So each acquire of something shared cost a descriptor, for as long as the client lived. The mend is
+one doorbell for all claims of a client, which is taken down for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from challenge.defects.putting_back import Defective, instead
+
+from holdfast.backends.sqlite.doorbell import Doorbell, Socket
+from holdfast.challenge.clients.holdfast_locks import SyncContender
+
+
+@contextmanager
+def defect() -> Iterator[None]:
+    """Let each claim have a socket until its client is closed."""
+    hang, close = Doorbell.hang, Doorbell.close
+    hung: dict[Doorbell, list[Socket]] = {}
+
+    def hang_one(bell: Doorbell, claim_id: str) -> str:
+        hung.setdefault(bell, []).append(Socket())
+        return hang(bell, claim_id)
+
+    def close_all(bell: Doorbell) -> None:
+        for one in hung.pop(bell, []):
+            one.close()
+        close(bell)
+
+    with instead(Doorbell, "hang", hang_one), instead(Doorbell, "close", close_all):
+        yield
+
+
+class Contender(Defective, SyncContender):
+    defect = staticmethod(defect)

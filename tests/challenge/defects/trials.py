@@ -1,0 +1,86 @@
+"""For each mended defect the run that finds it, and the same run without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.challenge.fault import Deployment
+from holdfast.challenge.outcome import Kind, Outcome, Setting
+from holdfast.challenge.running import HOLDFAST, run
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A run of at most so many seconds, and by which kind of finding the defect is told."""
+
+    store: str
+    tells: Kind
+    seconds: float
+    faults: tuple[str, ...] = ()
+    clients: int = 4
+    workload: str = "lock"
+    ttl: float = 1.0
+    mended: str = HOLDFAST
+    """The contender that differs from the one with the defect by nothing else."""
+
+
+TRIALS = {
+    "deposed_leader": Trial(
+        "zookeeper", "overlap", 45.0, faults=("leader-cut",), workload="slow-lock", ttl=1.5
+    ),
+    "interrupted": Trial(
+        "sqlite",
+        "crash",
+        10.0,
+        faults=("holder-interrupted",),
+        clients=2,
+        workload="short-lock",
+        mended="challenge.defects.interrupted:KeptLocks",
+    ),
+    "deaf_waiters": Trial("redis", "stall", 45.0, faults=("waiter-refused",)),
+    "cancelled_background": Trial(
+        "sqlite",
+        "stall",
+        8.0,
+        clients=1,
+        workload="slow-lock",
+        mended="challenge.defects.cancelled_background:CancelsAll",
+    ),
+    "starved_renewals": Trial(
+        "sqlite",
+        "stall",
+        90.0,
+        clients=1,
+        workload="slow-lock",
+        mended="challenge.defects.starved_renewals:Crowded",
+    ),
+    "leaked_descriptors": Trial(
+        "sqlite", "left behind", 8.0, clients=2, workload="semaphore", ttl=0.4
+    ),
+}
+
+
+def play(
+    name: str,
+    deployment: Deployment,
+    folder: Path,
+    *,
+    seed: int = 1,
+    is_mended: bool = False,
+    seconds: float | None = None,
+) -> Outcome:
+    """Return what a run came to, with the defect or without; what is found ends it."""
+    trial = TRIALS[name]
+    setting = Setting(
+        trial.store,
+        "holdfast" if is_mended else name,
+        trial.workload,
+        trial.clients,
+        seed,
+        trial.seconds if seconds is None else seconds,
+        trial.ttl,
+        trial.faults,
+    )
+    make = trial.mended if is_mended else f"challenge.defects.{name}:Contender"
+    return run(setting, deployment, make=make, folder=folder, stops_at_first=True)

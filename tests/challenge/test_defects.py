@@ -1,0 +1,71 @@
+"""What was mended once would be found again: each defect is put back, and a run tells of it.
+
+One run of each. How often it is found, and that the mend is not accused, is counted by
+`count_defects.py`.
+"""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+from challenge.defects.putting_back import Defective, MendHasMoved, instead
+from challenge.defects.trials import TRIALS, play
+
+from holdfast.challenge.clients.fleet import ClientFailed
+from holdfast.challenge.clients.holdfast_locks import SyncContender
+from holdfast.challenge.deployments.choosing import own_servers
+from holdfast.challenge.outcome import Setting
+from holdfast.challenge.running import run
+
+PATIENCE = 300.0
+"""What is found ends its run; so it may take longer than what is counted, on a busy machine."""
+AT_THE_END = ("crash", "left behind")
+"""What is told only when a run is over."""
+
+
+@pytest.mark.timeout(600)  # PATIENCE, and what it takes to start and to end on a busy machine
+@pytest.mark.parametrize("name", TRIALS)
+def test_a_defect_that_is_put_back_is_found(name, tmp_path):
+    trial = TRIALS[name]
+
+    with own_servers(trial.store, ttl=trial.ttl) as deployment:
+        seconds = None if trial.tells in AT_THE_END else PATIENCE
+        outcome = play(name, deployment, tmp_path / "run", seconds=seconds)
+
+    assert outcome.grants, "nothing was shown, as nobody came in"
+    assert trial.tells in {one.kind for one in outcome.findings}
+
+
+# -- the putting back itself ---------------------------------------------------------------------
+
+
+def test_a_mend_is_back_when_the_block_is_over():
+    module = types.SimpleNamespace(__name__="module", mend="mended")
+
+    with instead(module, "mend", "broken"):
+        assert module.mend == "broken"
+
+    assert module.mend == "mended"
+
+
+class NothingToMend(Defective, SyncContender):
+    defect = staticmethod(lambda: instead(SyncContender, "no_such_mend", None))
+
+
+def test_a_mend_that_has_moved_is_told_in_a_sentence():
+    with (
+        pytest.raises(MendHasMoved, match=r"SyncContender.no_such_mend is no longer there"),
+        instead(SyncContender, "no_such_mend", None),
+    ):
+        pass
+
+
+def test_a_run_whose_defect_cannot_be_put_back_fails(tmp_path):
+    setting = Setting("sqlite", "none", "lock", 1, 1, 1.0, 1.0, ())
+
+    with (
+        own_servers("sqlite", ttl=1.0) as deployment,
+        pytest.raises(ClientFailed, match="so the defect that it mends cannot be put back"),
+    ):
+        run(setting, deployment, make="challenge.test_defects:NothingToMend", folder=tmp_path)
