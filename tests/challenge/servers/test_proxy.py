@@ -218,3 +218,15 @@ def test_a_client_of_a_server_that_is_not_there_is_told_so(server):
     with Proxy(absent.port) as proxy, closing(Client(proxy)) as client:
         assert client.hear() is None
     absent.stop()
+
+
+def test_it_may_lead_whoever_connects_from_now_on_to_another_server(proxy, client):
+    absent = EchoServer()
+    proxy.lead_to(absent.port)
+
+    with closing(Client(proxy)) as new:
+        assert new.hear() is None
+
+    client.say(b"still here")
+    assert client.hear() == b"still here"
+    absent.stop()

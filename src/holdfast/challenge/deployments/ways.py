@@ -48,6 +48,10 @@ class Ways:
             ports[b"%d" % port] = b"%d" % way.port
         return made
 
+    def all(self) -> list[Proxy]:
+        """Return those of all clients that came until now."""
+        return [way for each in self._found.values() for way in each]
+
     def close(self) -> None:
         """End all of them; who asks afterwards gets new ones."""
         self._stack.close()

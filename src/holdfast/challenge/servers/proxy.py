@@ -253,6 +253,10 @@ class Proxy:
         eventually(lambda: not self.connections, what="the old connections are gone")
         self.accept()
 
+    def lead_to(self, port: int) -> None:
+        """Be the way to another port of the same host, for whoever connects from now on."""
+        self._target = self._target[0], port
+
     @property
     def is_refusing(self) -> bool:
         """Whether nobody can connect, be it cut or not."""
@@ -298,12 +302,13 @@ class Proxy:
             await asyncio.wait(tasks, timeout=5)
 
     async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        target = self._target
         try:
             answers, server = await self._connect()
         except OSError:
             client.transport.abort()
             return
-        if self._is_refusing:
+        if self._is_refusing or target != self._target:
             client.transport.abort()
             server.transport.abort()
             return
