@@ -81,6 +81,11 @@ $(STAMP)-bench: $(STAMP)
 	$(RUN) -m pip install --quiet --editable '.[dev,bench]'
 	touch $@
 
+.PHONY: challenge
+challenge: $(STAMP) ## Let the challenge catch the broken locks, 20 seeds of each; half an hour
+	$(RUN) tools/system_packages.py
+	$(RUN) -m holdfast.challenge.broken
+
 .PHONY: format
 format: $(STAMP) ## Format the code and sort its imports
 	$(RUN) -m ruff check --select I --fix --quiet .

@@ -22,10 +22,12 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import errors, urls
+from holdfast.challenge.broken.registry import FLAWS
 from holdfast.challenge.deployments.choosing import STORES, own_servers
 
 if TYPE_CHECKING:
@@ -38,10 +40,12 @@ PAGES = (
     "ARCHITECTURE.md",
     "README.md",
     "docs/README.md",
+    "docs/concepts/ten-broken-locks.md",
     "docs/reference/capabilities.md",
     "docs/reference/errors.md",
     "docs/reference/faults.md",
 )
+LOCKS = ROOT / "src" / "holdfast" / "challenge" / "broken"
 SECTION = re.compile(
     r"(?P<head><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<foot><!-- end -->)", re.DOTALL
 )
@@ -195,6 +199,25 @@ def faults_table() -> Iterator[str]:
             )
 
 
+def broken_locks_table() -> Iterator[str]:
+    """What is wrong with each of the broken locks, and what the challenge does to find it."""
+    yield "| | flaw | found by | as | the fix |"
+    yield "|---|---|---|---|---|"
+    for flaw in FLAWS:
+        plan = flaw.schedule
+        found_by = ", ".join(f"`{kind}`" for kind in plan.faults) or "nothing but use"
+        if plan.clocks_ahead:
+            found_by = f"clocks {max(plan.clocks_ahead):g} s apart"
+        yield row(str(flaw.number), flaw.flaw, found_by, flaw.kind, flaw.fix)
+
+
+def source_of(module: str) -> Iterator[str]:
+    """The whole file of a broken lock, or of a right one."""
+    yield "```python"
+    yield (LOCKS / f"{module}.py").read_text(encoding="utf-8").rstrip()
+    yield "```"
+
+
 SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "backends": backends_table,
     "backend-pages": backend_pages,
@@ -203,6 +226,11 @@ SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "errors-tree": errors_tree,
     "errors": errors_table,
     "faults": faults_table,
+    "broken-locks": broken_locks_table,
+    **{
+        f"lock-{path.stem.replace('_', '-')}": partial(source_of, path.stem)
+        for path in LOCKS.glob("*.py")
+    },
 }
 
 

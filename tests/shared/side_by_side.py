@@ -36,6 +36,7 @@ ALONE = (
     "tests/fencing/test_stock.py",
     "tests/challenge/test_defects.py",
     "tests/challenge/test_running.py",
+    "tests/challenge/test_broken_locks.py",
 )
 """Where every test has a store of its own, or names of its own: these are handed out one by one."""
 
@@ -80,6 +81,7 @@ EARLY = (
     "tests/programs/",
     "tests/cli/test_challenge.py",
     "tests/challenge/test_defects.py",
+    "tests/challenge/test_broken_locks.py",
     "tests/challenge/test_running.py",
     "tests/backends/redlock/",
     "tests/backends/redis/faults/",
