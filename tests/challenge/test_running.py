@@ -71,7 +71,7 @@ def test_what_lets_two_in_is_found_and_ends_the_run_if_asked(deployment, tmp_pat
         make="challenge.odd_contenders:LetsAllIn",
         folder=tmp_path,
         progress=seen.append,
-        stops_at_first=True,
+        stops_at="overlap",
     )
 
     assert outcome.verdict == "invalid"

@@ -212,6 +212,7 @@ class _Run:
         # Under way until it has ended: what its store forgives is forgiven from the first moment.
         begun = Strike(fault.kind, "", Clock.now(), inf)
         self._under_way = begun
+        self._fleet.was_struck = True
         try:
             begun = replace(begun, target=fault.begin(planned.draw, victim))
             self._under_way = begun

@@ -14,6 +14,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.challenge.clients.diary import Reader, noted
@@ -23,7 +24,6 @@ from holdfast.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     from typing import Self
 
     from holdfast.challenge.clients.order import Order
@@ -65,6 +65,8 @@ class Fleet:
     exits: list[Exit] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     """What all of them saw until now, each one's in its order."""
+    was_struck: bool = False
+    """Whether anything was done to them, or to what they ask; told by who does it."""
     _lives: list[Life] = field(default_factory=list)
     _number_of_lives: list[int] = field(default_factory=list)
 
@@ -116,8 +118,9 @@ class Fleet:
         return clients.index(client) if client in clients else None
 
     def _bury(self, life: Life) -> None:
-        # Whoever comes later may be struck while it begins: that is judged, and ends nothing.
-        if life.is_first and not life.was_answered and not life.was_killed:
+        # Once something has struck, who dies while it begins is judged, and ends nothing.
+        cannot_begin = life.is_first and not life.was_answered and not self.was_struck
+        if cannot_begin and not life.was_killed:
             raise ClientFailed(
                 f"client {life.client} ended with status {life.process.returncode} before it was "
                 f"answered anything: {_end_of(life.log) or 'it said nothing'}"
@@ -164,12 +167,18 @@ class Fleet:
         if life.has_begun:
             life.process.send_signal(signal.SIGINT)
 
-    def let_open(self, number: int, most: int | None) -> None:
-        """Let it have no descriptor from this number on, or as many as the run where it is None."""
-        usual = resource.getrlimit(resource.RLIMIT_NOFILE)
-        limits = usual if most is None else (most, usual[1])
-        with suppress(ProcessLookupError):  # gone meanwhile; who follows it has the usual limits
-            resource.prlimit(self._lives[number].process.pid, resource.RLIMIT_NOFILE, limits)
+    def use_up_descriptors(self, number: int) -> None:
+        """Let it have no more than it has: any lower limit would also refuse to poll those."""
+        pid = self._lives[number].process.pid
+        with suppress(OSError):  # gone meanwhile
+            most = max(int(one.name) for one in Path(f"/proc/{pid}/fd").iterdir()) + 1
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, _usual_limits()[1]))
+
+    def give_descriptors_back(self, number: int) -> None:
+        """Let it have as many as the run."""
+        with suppress(ProcessLookupError):  # gone meanwhile; who follows it has them
+            pid = self._lives[number].process.pid
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, _usual_limits())
 
     # -- ending ----------------------------------------------------------------------------
 
@@ -215,6 +224,10 @@ class Fleet:
                 env=_environment(),
             )
         return Life(client, process, Reader(diary), log, last_words, is_first=life == 0)
+
+
+def _usual_limits() -> tuple[int, int]:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
 def _environment() -> dict[str, str]:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from holdfast.challenge.fault import Draw, Role
 
 AT_ONCE = (0.0, 0.0)
-FEWEST = 3
-"""Below this number each client has its standard streams, and more: nothing can be opened."""
 
 
 class OnClient:
@@ -64,10 +62,7 @@ def client_faults(fleet: Fleet) -> list[OnClient]:
         fleet.kill(client)
 
     def use_up(client: int, _: Draw) -> None:
-        fleet.let_open(client, FEWEST)
-
-    def give_back(client: int) -> None:
-        fleet.let_open(client, None)
+        fleet.use_up_descriptors(client)
 
     linux = "" if sys.platform == "linux" else "it needs prlimit, which only Linux has"
     return [
@@ -89,7 +84,7 @@ def client_faults(fleet: Fleet) -> list[OnClient]:
             "anybody",
             lengths=(0.5, 1.6),
             begins=use_up,
-            ends=give_back,
+            ends=fleet.give_descriptors_back,
             lacks=linux,
         ),
     ]
