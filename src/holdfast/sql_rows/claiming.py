@@ -45,7 +45,7 @@ _LOCKS_OF_RENEWAL = {
 Key = tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)  # as Claim is
 class RowClaim(Claim):
     """A claim that was granted before it was made: the row, and its token."""
 
