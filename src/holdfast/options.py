@@ -8,7 +8,8 @@ import logging
 import math
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
 
 from holdfast.errors import ConfigurationError
 
@@ -102,6 +103,29 @@ class LockOptions:
             _checked_closing(option, getattr(self, option))
         if self.on_lost is not None and not callable(self.on_lost):
             raise TypeError(f"on_lost is called with the lease: {self.on_lost!r} is not callable")
+
+
+def lock_options(given: LockKeywords, *, ttl: float) -> LockOptions:
+    """Return the options of one lock, whose client's ttl is this one."""
+    if "on_lost" in given:
+        return _lock_options(given, ttl)  # not kept: a hook would live as long
+    try:
+        return _known_lock_options(ttl, **given)
+    except TypeError:
+        return _lock_options(given, ttl)  # what cannot be hashed is refused, by its name
+
+
+# The same few again and again: checked once. By type too, for True equals 1 and is no number here.
+@lru_cache(maxsize=64, typed=True)
+def _known_lock_options(client_ttl: float, **given: Unpack[LockKeywords]) -> LockOptions:
+    return _lock_options(given, client_ttl)
+
+
+def _lock_options(given: LockKeywords, client_ttl: float) -> LockOptions:
+    checked_keywords(given, accepted=LockOptions.__dataclass_fields__, what="a lock")
+    if given.get("ttl") is None:
+        given = {**given, "ttl": client_ttl}
+    return LockOptions(**given)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import threading
+import weakref
 
 import pytest
 from refusal import refusal
@@ -176,6 +178,38 @@ def test_a_bad_option_of_a_client_is_refused_by_its_name(store, way, option, val
     """When the client is made, and not by the first event or the first claim."""
     assert refusal(lambda: WAYS[way](store.url, **{option: value}), TypeError) == sentence
     assert store.is_unchanged()
+
+
+EQUALS = [("ttl", 1, True), ("timeout", 0, False), ("renew", True, 1), ("reentrant", False, 0)]
+
+
+@pytest.mark.parametrize(("option", "good", "bad"), EQUALS)
+def test_an_option_is_refused_that_equals_a_good_one_and_is_of_another_type(
+    store, option, good, bad
+):
+    """Good ones are checked once and kept, and True equals 1."""
+    assert store.locks.lock("a", **{option: good}).options is not None
+
+    told = refusal(lambda: store.locks.lock("a", **{option: bad}), TypeError)
+
+    assert told.startswith(option)
+    assert type(getattr(store.locks.lock("a", **{option: good}).options, option)) is type(good)
+
+
+def test_a_hook_is_not_kept_longer_than_its_lock(store):
+    """Though the options of a lock are kept for the next one."""
+
+    class Hook:
+        def __call__(self, lease: object) -> None:
+            pass
+
+    hook = Hook()
+    seen = weakref.ref(hook)
+    lock = store.locks.lock("a", on_lost=hook)
+    del hook, lock
+    gc.collect()
+
+    assert seen() is None
 
 
 @pytest.mark.parametrize(("value", "is_on"), [(True, True), ("yes", True), ("0", False)])

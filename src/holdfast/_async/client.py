@@ -38,6 +38,8 @@ class AsyncClient:
         self.backend = backend
         self.life = backend.capabilities.life
         self.ttl = options.ttl
+        self.fitting: LockOptions | None = None
+        """What was last found to be options that this store can keep."""
         self.clock: Clock = options.clock
         self.request_timeout = options.request_timeout
         self.logger = logging.getLogger("holdfast")

@@ -70,23 +70,10 @@ class AsyncLock(StaysHere):
         # lease, but mean to end it by `release`.
         self._handles: dict[AsyncHandle, weakref.ref[runtime.Context]] = {}
         self._entered: AsyncOpenBlocks[AsyncLease] = AsyncOpenBlocks(client)
-        capabilities = client.backend.capabilities
-        checked_ttl(options.ttl, minimum=client.backend.min_ttl)
-        if options.ttl != client.ttl and not client.life.has_own_ttl:
-            raise ConfigurationError(
-                f"ttl={options.ttl!r}: here one session carries all locks of a client, so the ttl "
-                f"is the client's ({client.ttl!r} s); give it there (Locks(..., ttl=...)), or make "
-                "a client of its own for this lock"
-            )
-        if options.owner is not None and not capabilities.explicit_owner:
-            raise ConfigurationError("this backend has no explicit owners (owner=)")
-        if options.lock_delay and not capabilities.lock_delay:
-            raise ConfigurationError("this backend has no lock_delay")
-        if options.min_hold and not capabilities.keeps_records:
-            raise ConfigurationError(
-                "this backend keeps no records, so what was released is free at once: it has no "
-                "min_hold"
-            )
+        if options is not client.fitting:
+            _refuse_misfit(client, options)
+            # Most often the same again; not with a hook, which would live as long as the client.
+            client.fitting = None if options.on_lost else options
 
     # -- the verbs ---------------------------------------------------------------------
 
@@ -247,6 +234,27 @@ class AsyncLock(StaysHere):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} at {self._client.backend.location}>"
+
+
+def _refuse_misfit(client: AsyncClient, options: LockOptions) -> None:
+    """Raise if the store cannot keep what the options promise."""
+    capabilities = client.backend.capabilities
+    checked_ttl(options.ttl, minimum=client.backend.min_ttl)
+    if options.ttl != client.ttl and not client.life.has_own_ttl:
+        raise ConfigurationError(
+            f"ttl={options.ttl!r}: here one session carries all locks of a client, so the ttl "
+            f"is the client's ({client.ttl!r} s); give it there (Locks(..., ttl=...)), or make "
+            "a client of its own for this lock"
+        )
+    if options.owner is not None and not capabilities.explicit_owner:
+        raise ConfigurationError("this backend has no explicit owners (owner=)")
+    if options.lock_delay and not capabilities.lock_delay:
+        raise ConfigurationError("this backend has no lock_delay")
+    if options.min_hold and not capabilities.keeps_records:
+        raise ConfigurationError(
+            "this backend keeps no records, so what was released is free at once: it has no "
+            "min_hold"
+        )
 
 
 def refuse_other_flavour(function: Callable[..., Any]) -> None:

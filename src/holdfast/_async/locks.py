@@ -28,6 +28,7 @@ from holdfast.options import (
     checked_owner,
     checked_skipped,
     checked_token,
+    lock_options,
 )
 
 if TYPE_CHECKING:
@@ -201,12 +202,7 @@ class AsyncLocks(AsyncOpening):
         return lease
 
     def _options(self, given: LockKeywords) -> LockOptions:
-        if not given:
-            return self._defaults
-        checked_keywords(given, accepted=LockOptions.__dataclass_fields__, what="a lock")
-        if given.get("ttl") is None:
-            return LockOptions(**{**given, "ttl": self._defaults.ttl})  # type: ignore[arg-type]
-        return LockOptions(**given)  # type: ignore[arg-type]
+        return lock_options(given, ttl=self._defaults.ttl) if given else self._defaults
 
     # -- for operators -----------------------------------------------------------------
 

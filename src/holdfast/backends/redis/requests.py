@@ -33,7 +33,7 @@ RENEWALS = {0: Renewal.LOST, 1: Renewal.RENEWED, 2: Renewal.BROKEN}
 
 _ESCAPES = {ord("%"): "%25", ord("{"): "%7B", ord("}"): "%7D"}
 _GLOB = {ord(one): f"\\{one}" for one in "*?[]\\^-"}
-_FLAGS = (b"0", b"1")
+_FLAGS = (packed_arguments((b"0",)), packed_arguments((b"1",)))
 
 
 class Keys:
@@ -80,11 +80,14 @@ hand-over among 32 processes a quarter quicker. The scripts run TIME too, so it 
 
 def acquire(keys: bytes, claim: Claim, inbox: str) -> bytes:
     """Return the request; an empty inbox joins no line."""
-    return _called(
-        "acquire",
-        keys,
-        (claim.id.encode(), b"%d" % claim.capacity, inbox.encode(), _details(claim)),
-    )
+    details = _details(claim)
+    rest = b"%b$%d\r\n%b\r\n" % (_place(claim.capacity, inbox), len(details), details)
+    return _called_for(claim, "acquire", keys, rest, count=3)
+
+
+@lru_cache(maxsize=64)
+def _place(capacity: int, inbox: str) -> bytes:
+    return packed_arguments((b"%d" % capacity, inbox.encode()))
 
 
 def acquire_all(keys: Sequence[bytes], claims: Sequence[Claim]) -> bytes:
@@ -96,33 +99,40 @@ def acquire_all(keys: Sequence[bytes], claims: Sequence[Claim]) -> bytes:
 
 
 def _details(claim: Claim) -> bytes:
-    return (
-        f"{claim.weight} {_us(claim.ttl)} {_us(claim.lock_delay)} {_us(claim.min_hold)} "
-        f"{'-' if claim.party is None else party_key(claim.party)} "
-        f"{client_key(claim.client)} {claim.owner}"
-    ).encode()
+    terms = _terms(claim.weight, claim.ttl, claim.lock_delay, claim.min_hold, claim.party)
+    return f"{terms} {client_key(claim.client)} {claim.owner}".encode()
+
+
+# Few, and the same again and again. Not who asks: in asyncio that is often a task of its own for
+# each request, and what is kept for it would never be of use again.
+@lru_cache(maxsize=64)
+def _terms(weight: int, ttl: float, delay: float, hold: float, party: str | None) -> str:
+    whose = "-" if party is None else party_key(party)
+    return f"{weight} {_us(ttl)} {_us(delay)} {_us(hold)} {whose}"
 
 
 def renew(keys: bytes, claim: Claim) -> bytes:
     """Return the request."""
-    return _called("renew", keys, (claim.id.encode(), b"%d" % _us(claim.ttl)))
+    rest = packed_arguments((b"%d" % _us(claim.ttl),))
+    return _called_for(claim, "renew", keys, rest, count=1)
 
 
 def hand_over(keys: bytes, claim: Claim) -> bytes:
     """Return the request: a renewal that brings another client and owner."""
     whose = f"{client_key(claim.client)} {claim.owner}".encode()
-    return _called("renew", keys, (claim.id.encode(), b"%d" % _us(claim.ttl), whose))
+    rest = packed_arguments((b"%d" % _us(claim.ttl), whose))
+    return _called_for(claim, "renew", keys, rest, count=2)
 
 
 def release(keys: bytes, claim: Claim, *, tombstone: bool) -> bytes:
     """Return the request."""
-    return _called("release", keys, (claim.id.encode(), _FLAGS[tombstone]))
+    return _called_for(claim, "release", keys, _FLAGS[tombstone], count=1)
 
 
 def withdraw(keys: bytes, claim: Claim, *, tombstone: bool) -> bytes:
     """Return the request."""
-    arguments = (claim.id.encode(), _FLAGS[tombstone], b"%d" % _us(claim.ttl))
-    return _called("withdraw", keys, arguments)
+    rest = _FLAGS[tombstone] + packed_arguments((b"%d" % _us(claim.ttl),))
+    return _called_for(claim, "withdraw", keys, rest, count=2)
 
 
 def break_(keys: bytes, skipped: int, *, token: int | None, owner: str | None) -> bytes:
@@ -163,6 +173,12 @@ def load_for(request: bytes) -> bytes:
 def _called(verb: str, keys: bytes, arguments: Sequence[bytes], *, names: int = 1) -> bytes:
     head = head_of_call(redis_script(verb).sha, names * len(KEYS), len(arguments))
     return head + keys + packed_arguments(arguments)
+
+
+def _called_for(claim: Claim, verb: str, keys: bytes, rest: bytes, *, count: int) -> bytes:
+    """Return the call whose first argument is the claim; the others are packed, so many."""
+    head, claim_id = head_of_call(redis_script(verb).sha, len(KEYS), count + 1), claim.id.encode()
+    return b"%b%b$%d\r\n%b\r\n%b" % (head, keys, len(claim_id), claim_id, rest)
 
 
 @lru_cache(maxsize=1024)
