@@ -255,19 +255,19 @@ class AsyncLease(StaysHere):
     async def __aenter__(self) -> Self:
         duty = AsyncDuty(self._hold.client, (self._handle,))
         self.check()
-        self.enter_block()
+        self.enter_block(runtime.context())
         runtime.keep_for_block(self, duty)
         return self
 
-    def enter_block(self) -> None:
-        """Be the lease of a block from now on: its body is interrupted when it is lost.
+    def enter_block(self, context: runtime.Context) -> None:
+        """Be the lease of a block of the current thread or task: interrupted when it is lost.
 
         Raises LeaseLost if that has been told already: nobody would tell it again.
         """
         hold = self._hold
         with hold.client.state:
             if hold.lost.reason is None:
-                self._block = runtime.Block()
+                self._block = runtime.Block(context)
                 hold.blocks.append(self._block)
                 return
         raise hold.error()

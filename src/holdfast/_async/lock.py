@@ -154,7 +154,7 @@ class AsyncLock(StaysHere):
 
     async def _try(self, attempt: AsyncAcquisition) -> AsyncLease | Refused:
         client = self._client
-        client.enter()
+        client.enter(attempt.context)
         lease = self._reentered(attempt)
         if lease is not None:
             return lease
@@ -201,13 +201,13 @@ class AsyncLock(StaysHere):
         attempt = AsyncAcquisition(self._client, self, timeout=self.options.timeout)
         lease = await self.granted(attempt)
         try:
-            lease.enter_block()
+            lease.enter_block(attempt.context)
         except LeaseLost:
             await lease.release()  # which says so too
             raise
         forget = functools.partial(self._entered.discard, lease)
         duty = AsyncDuty(self._client, attempt.handles, forget=forget)
-        self._entered.push(lease)
+        self._entered.push(lease, attempt.context)
         runtime.keep_for_block(self, duty)
         attempt.owes = False  # from here on the block has it
         return lease

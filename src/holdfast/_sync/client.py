@@ -70,10 +70,10 @@ class Client:
 
     # -- every public call -------------------------------------------------------------
 
-    def enter(self) -> None:
+    def enter(self, context: runtime.Context | None = None) -> None:
         """Refuse a closed client or a second loop, and tell of what was lost meanwhile."""
         self.refuse_closed()
-        self.loop_guard.check()
+        self.loop_guard.check(context)
         if self._left_behind:
             self.watchdog.wake()
         self.watchdog.notice()

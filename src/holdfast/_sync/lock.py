@@ -156,7 +156,7 @@ class Lock(StaysHere):
 
     def _try(self, attempt: Acquisition) -> Lease | Refused:
         client = self._client
-        client.enter()
+        client.enter(attempt.context)
         lease = self._reentered(attempt)
         if lease is not None:
             return lease
@@ -203,13 +203,13 @@ class Lock(StaysHere):
         attempt = Acquisition(self._client, self, timeout=self.options.timeout)
         lease = self.granted(attempt)
         try:
-            lease.enter_block()
+            lease.enter_block(attempt.context)
         except LeaseLost:
             lease.release()  # which says so too
             raise
         forget = functools.partial(self._entered.discard, lease)
         duty = Duty(self._client, attempt.handles, forget=forget)
-        self._entered.push(lease)
+        self._entered.push(lease, attempt.context)
         runtime.keep_for_block(self, duty)
         attempt.owes = False  # from here on the block has it
         return lease

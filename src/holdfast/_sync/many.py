@@ -196,19 +196,19 @@ class AllOf(StaysHere):
                     stack.callback(leases[name].release)
 
     def __enter__(self) -> tuple[Lease, ...]:
-        together, attempts = Together(), Attempts()
+        together, attempts, context = Together(), Attempts(), runtime.context()
         leases = self._acquire(self._options.timeout, together, attempts)
         with runtime.ExitStack() as stack:
             # Each is released whatever happens; entering one that was lost meanwhile raises.
             for lease in leases:
                 stack.push(lease)
             for lease in leases:
-                lease.enter_block()
+                lease.enter_block(context)
             block = stack.pop_all()
         handles = [handle for one in attempts.values() for handle in one.handles]
         forget = functools.partial(self._entered.discard, block)
         duty = Duty(self._client, handles, forget=forget)
-        self._entered.push(block)
+        self._entered.push(block, context)
         runtime.keep_for_block(self, duty)
         together.owes = False  # from here on the block has them
         return leases

@@ -24,10 +24,10 @@ class OpenBlocks(Generic[T]):
         self._client = client
         self._blocks: list[tuple[T, weakref.ref[runtime.Context]]] = []
 
-    def push(self, block: T) -> None:
-        """Know that the current thread or task has entered."""
+    def push(self, block: T, context: runtime.Context) -> None:
+        """Know that this thread or task, the current one, has entered."""
         with self._client.state:
-            self._blocks.append((block, weakref.ref(runtime.context())))
+            self._blocks.append((block, weakref.ref(context)))
 
     def pop(self) -> T:
         """Return what the current thread or task leaves: the innermost that it entered.

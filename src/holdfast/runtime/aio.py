@@ -310,9 +310,9 @@ class LoopGuard:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def check(self) -> None:
-        """Refuse a second loop."""
-        loop = asyncio.get_running_loop()
+    def check(self, task: Context | None = None) -> None:
+        """Refuse a second loop; the running task, where it is known, says which one this is."""
+        loop = asyncio.get_running_loop() if task is None else task.get_loop()
         if self._loop is not loop:
             if self._loop is not None:
                 raise ConfigurationError(
@@ -331,9 +331,9 @@ class Block:
     __slots__ = ("_cancelling", "_done", "_interrupted", "_left", "_message", "_task")
     can_interrupt = True
 
-    def __init__(self) -> None:
-        self._task = context()
-        self._cancelling = self._task.cancelling()
+    def __init__(self, task: Context) -> None:
+        self._task = task
+        self._cancelling = task.cancelling()
         self._interrupted = False
         self._left = False
         self._message = ""

@@ -314,7 +314,7 @@ class LoopGuard:
                 "Holdfast does not work; gevent and plain threads are supported, and so is asyncio"
             )
 
-    def check(self) -> None:
+    def check(self, thread: Context | None = None) -> None:
         """Do nothing: a sync client serves every thread."""
 
 
@@ -323,6 +323,9 @@ class Block:
 
     __slots__ = ()
     can_interrupt = False
+
+    def __init__(self, thread: Context) -> None:
+        """Know nothing: see `can_interrupt`."""
 
     def interrupt(self, _message: str) -> None:
         """Do nothing: the body learns of the loss from `check()` or when it leaves."""
