@@ -102,9 +102,10 @@ class AsyncLock(StaysHere):
     async def try_acquire(self) -> AsyncLease | None:
         """Return a lease, or None when somebody else holds it; joins no line."""
         attempt = AsyncAcquisition(self._client, self, timeout=0.0)
-        lease = await self._try(attempt)
+        self._client.enter(attempt.context)
+        answer = self._reentered(attempt) or await attempt.run()
         attempt.owes = False  # as above
-        return None if isinstance(lease, Refused) else lease
+        return None if isinstance(answer, Refused) else answer
 
     async def release(self) -> None:
         """End the innermost lease that this thread or task has of this lock object."""
@@ -140,7 +141,8 @@ class AsyncLock(StaysHere):
             self._handles.pop(handle, None)
 
     async def granted(self, attempt: AsyncAcquisition) -> AsyncLease:
-        answer = await self._try(attempt)
+        self._client.enter(attempt.context)
+        answer = self._reentered(attempt) or await attempt.run()
         if not isinstance(answer, Refused):
             return answer
         raise AcquireTimeout(
@@ -151,16 +153,6 @@ class AsyncLock(StaysHere):
             place=answer.held.place,
             closing=answer.held.closing,
         )
-
-    async def _try(self, attempt: AsyncAcquisition) -> AsyncLease | Refused:
-        client = self._client
-        client.enter(attempt.context)
-        lease = self._reentered(attempt)
-        if lease is not None:
-            return lease
-        answer = await attempt.run()
-        client.watchdog.notice()
-        return answer if isinstance(answer, Refused) else attempt.lease_on(answer)
 
     # -- re-entry ----------------------------------------------------------------------
 

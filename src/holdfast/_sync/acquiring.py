@@ -68,9 +68,16 @@ class Acquisition:
     the client's background.
     """
 
-    # Here too, for one that is interrupted before it is made.
+    # Here, for one that is interrupted before it is made, and because most are granted at once.
     owes = False
     _together: Together | None = None
+    _is_unanswered = False
+    stands = False
+    _outage: Outage | None = None
+    _answered_at: float | None = None
+    _held = Held(())
+    hold: Hold | None = None
+    handles: tuple[Handle, ...] = ()
 
     def __init__(
         self,
@@ -91,13 +98,6 @@ class Acquisition:
         self._queues = timeout is None or timeout > 0
         self.cancel = cancel
         self.claim = self._new_claim() if claim is None else claim
-        self._is_unanswered = False
-        self.stands = False
-        self._outage: Outage | None = None
-        self._answered_at: float | None = None
-        self._held = Held(())
-        self.hold: Hold | None = None
-        self.handles: tuple[Handle, ...] = ()
 
     def __del__(self) -> None:
         # It may strike anywhere, also inside a step that another lock protects: no more than this.
@@ -128,48 +128,53 @@ class Acquisition:
             self._lock.keep(handle)
         return Lease(handle)
 
-    def run(self) -> Hold | Refused:
-        """Return the hold, or that the time was up; whatever else happens is raised.
+    def run(self) -> Lease | Refused:
+        """Return a lease, or that the time was up; whatever else happens is raised.
 
-        Unless it returns a hold, the claim neither holds nor waits afterwards, or its
+        Unless it returns a lease, the claim neither holds nor waits afterwards, or its
         withdrawal goes on in the background.
         """
+        # One frame, for as long as it waits: a task that is woken goes through each of them.
         self._client.begins_asking(self)
         try:
-            return self._run()
+            try:
+                hold = self._stand_in_line()
+            except OutcomeUnknown as error:
+                self._withdraw_unknown(error)
+                raise
+            except BaseException:
+                # A cancellation or an interrupt too: whatever ends it leaves nothing behind.
+                if self.owes:
+                    runtime.shield(self._withdraw())
+                raise
+            answer = hold or self._give_up()
         finally:
             self._client.ends_asking(self)
+        self._client.watchdog.notice()
+        return answer if isinstance(answer, Refused) else self.lease_on(answer)
 
-    def _run(self) -> Hold | Refused:
-        try:
-            hold = self._stand_in_line()
-        except OutcomeUnknown as error:
-            error.claim = self.claim.id
-            if runtime.shield(self._withdraw()):
-                # Answered now: nothing was acquired, and nothing is left behind.
-                raise BackendUnavailable(
-                    f"the store did not answer for {self._lock.name!r} in time; "
-                    "the claim was withdrawn, so it can be tried again",
-                    name=self._lock.name,
-                ) from error
-            error.about(self._lock.name)
-            raise
-        except BaseException:
-            # A cancellation or an interrupt too: whatever ends it leaves nothing behind.
-            if self.owes:
-                runtime.shield(self._withdraw())
-            raise
-        if hold is None and self._queues and not runtime.shield(self._withdraw()):
+    def _withdraw_unknown(self, error: OutcomeUnknown) -> None:
+        error.claim = self.claim.id
+        if runtime.shield(self._withdraw()):
+            # Answered now: nothing was acquired, and nothing is left behind.
+            raise BackendUnavailable(
+                f"the store did not answer for {self._lock.name!r} in time; "
+                "the claim was withdrawn, so it can be tried again",
+                name=self._lock.name,
+            ) from error
+        error.about(self._lock.name)
+
+    def _give_up(self) -> Refused:
+        """Leave the line, since the time is up."""
+        if self._queues and not runtime.shield(self._withdraw()):
             raise OutcomeUnknown(
                 f"the store did not answer the withdrawal of our claim to {self._lock.name!r}; "
                 "it goes on in the background",
                 name=self._lock.name,
                 claim=self.claim.id,
             )
-        if hold is None:
-            self.owes = False  # withdrawn, or it never joined the line
-            return self._refused()
-        return hold
+        self.owes = False  # withdrawn, or it never joined the line
+        return self._refused()
 
     def _refused(self) -> Refused:
         # The holders have grown older since the store told of them.
@@ -191,19 +196,33 @@ class Acquisition:
         )
 
     def _stand_in_line(self) -> Hold | None:
-        clock = self._client.clock
+        client, clock = self._client, self._client.clock
         while True:
             sent_at = clock.now()
-            answer = self._ask(sent_at)
-            if answer is None:
-                self._client.refuse_closed()
+            self.owes = True
+            was_unanswered, self._is_unanswered = self._is_unanswered, True
+            try:
+                answer = client.backend.try_acquire(
+                    self.claim, deadline=min(sent_at, self._deadline) + client.request_timeout
+                )
+            except LockError as error:
+                self._bear(error, was_unanswered=was_unanswered)
+                client.refuse_closed()
                 self._refuse_cancelled()
                 continue
+            self._is_unanswered = was_unanswered
+            self._answered_at = clock.now()
+            self._outage = None
             if isinstance(answer, Grant):
                 hold = self.believe(answer, sent_at)
                 if hold is not None:
                     return hold
                 continue
+            if not isinstance(answer, Held):
+                raise BackendMisbehaved(
+                    f"the backend answered {answer!r} to an acquire, neither Grant nor Held",
+                    name=self._lock.name,
+                )
             if self._has_lost_its_place(answer):
                 self._start_over()
                 continue
@@ -214,11 +233,11 @@ class Acquisition:
             if now >= self._deadline or not self._queues:
                 return None
             if is_first:
-                warn_of_parents(self._client, self._lock.name)
+                warn_of_parents(client, self._lock.name)
             retry_in = LOOK_AGAIN if answer.retry_in is None else max(0.0, answer.retry_in)
             until = min(self._deadline, now + spread(retry_in, jitter=clock.jitter()))
-            self._client.backend.wait(self.claim, deadline=until)
-            self._client.refuse_closed()
+            client.backend.wait(self.claim, deadline=until)
+            client.refuse_closed()
             self._refuse_cancelled()
             if clock.now() >= self._deadline:
                 return None
@@ -241,40 +260,21 @@ class Acquisition:
         self.claim = self._new_claim()
         self._is_unanswered = self.stands = False
 
-    def _ask(self, sent_at: float) -> Grant | Held | None:
-        """Return the answer, or None when the request failed and is worth repeating."""
-        client = self._client
-        deadline = min(sent_at, self._deadline) + client.request_timeout
-        self.owes = True
-        was_unanswered, self._is_unanswered = self._is_unanswered, True
-        try:
-            answer = client.backend.try_acquire(self.claim, deadline=deadline)
-        except OutcomeUnknown as error:
+    def _bear(self, error: LockError, *, was_unanswered: bool) -> None:
+        """Return when it is worth repeating the request that failed so, or let the error out."""
+        if isinstance(error, OutcomeUnknown):
             # A repeat is idempotent, so one lost reply costs a round trip and no error.
             self._pause_or_raise(error)
-            return None
-        except BackendUnavailable as error:
-            self._is_unanswered = was_unanswered
-            if self._answered_at is None and not was_unanswered:
-                self.owes = False
-                error.about(self._lock.name)
-                raise
-            self._pause_or_raise(error)
-            return None
-        except LockError as error:
-            # Refused: the store answered, and it was neither yes nor wait.
-            self._is_unanswered = was_unanswered
-            error.about(self._lock.name)
-            raise
+            return
         self._is_unanswered = was_unanswered
-        self._answered_at = client.clock.now()
-        self._outage = None
-        if isinstance(answer, Held | Grant):
-            return answer
-        raise BackendMisbehaved(
-            f"the backend answered {answer!r} to an acquire, neither Grant nor Held",
-            name=self._lock.name,
-        )
+        was_heard = was_unanswered or self._answered_at is not None
+        if isinstance(error, BackendUnavailable) and was_heard:
+            self._pause_or_raise(error)
+            return
+        if isinstance(error, BackendUnavailable):
+            self.owes = False  # nothing was ever sent
+        # Else refused: the store answered, and it was neither yes nor wait.
+        raise error.about(self._lock.name)
 
     def _pause_or_raise(self, error: LockError) -> None:
         """Wait a little before asking again, or let the error out."""

@@ -104,9 +104,10 @@ class Lock(StaysHere):
     def try_acquire(self) -> Lease | None:
         """Return a lease, or None when somebody else holds it; joins no line."""
         attempt = Acquisition(self._client, self, timeout=0.0)
-        lease = self._try(attempt)
+        self._client.enter(attempt.context)
+        answer = self._reentered(attempt) or attempt.run()
         attempt.owes = False  # as above
-        return None if isinstance(lease, Refused) else lease
+        return None if isinstance(answer, Refused) else answer
 
     def release(self) -> None:
         """End the innermost lease that this thread or task has of this lock object."""
@@ -142,7 +143,8 @@ class Lock(StaysHere):
             self._handles.pop(handle, None)
 
     def granted(self, attempt: Acquisition) -> Lease:
-        answer = self._try(attempt)
+        self._client.enter(attempt.context)
+        answer = self._reentered(attempt) or attempt.run()
         if not isinstance(answer, Refused):
             return answer
         raise AcquireTimeout(
@@ -153,16 +155,6 @@ class Lock(StaysHere):
             place=answer.held.place,
             closing=answer.held.closing,
         )
-
-    def _try(self, attempt: Acquisition) -> Lease | Refused:
-        client = self._client
-        client.enter(attempt.context)
-        lease = self._reentered(attempt)
-        if lease is not None:
-            return lease
-        answer = attempt.run()
-        client.watchdog.notice()
-        return answer if isinstance(answer, Refused) else attempt.lease_on(answer)
 
     # -- re-entry ----------------------------------------------------------------------
 

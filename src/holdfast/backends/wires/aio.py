@@ -19,7 +19,7 @@ from holdfast.runtime import forking
 from holdfast.runtime.timing import OneTimer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
     from holdfast.backends.wires.parsing import Parser
     from holdfast.runtime.clock import Clock
@@ -198,14 +198,19 @@ class SocketWire(Generic[L]):
         self._link: L | None = None
         self._connecting = AsyncSingleFlight[L](clock)
 
-    async def ask(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - the protocol's
-        """Return the reply to one command, which may be a refusal.
+    def ask(self, request: bytes, *, deadline: float) -> Awaitable[Any]:
+        """Return the reply to one command, which may be a refusal; to be awaited at once.
 
         Raises BackendUnavailable if nothing was sent, OutcomeUnknown if no reply came.
         """
         link = self._link
         if link is None or link.lost.done():
-            link = await self._connected(deadline)
+            return self._connect_and_ask(request, deadline)
+        # The future itself: a task that is woken goes through all that stands in between.
+        return link.send(request, deadline=self._loop_time(deadline))
+
+    async def _connect_and_ask(self, request: bytes, deadline: float) -> Any:  # noqa: ANN401
+        link = await self._connected(deadline)
         return await link.send(request, deadline=self._loop_time(deadline))
 
     async def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Any]:

@@ -145,7 +145,9 @@ class AsyncRedisBackend(AsyncBackend):
         inbox = self._inbox.name if claim.queues else ""
         request = requests.acquire(self._keys.of(claim.name), claim, inbox)
         if self._durability is None:
-            reply = await self._call("acquire", request, deadline=deadline)
+            reply = await self._wire.ask(request, deadline=deadline)
+            if reply.__class__ is Refusal:
+                reply = await self._repeated("acquire", request, reply, deadline=deadline)
         else:
             [(reply, unproven)] = await self._call_durably("acquire", [request], deadline=deadline)
             if isinstance(reply, LockError):
@@ -213,7 +215,10 @@ class AsyncRedisBackend(AsyncBackend):
         claim = grant.claim
         request = requests.release(self._keys.of(claim.name), claim, tombstone=tombstone)
         if grant.window is None or self._wire.is_sharded:
-            return bool(await self._call("release", request, deadline=deadline))
+            reply = await self._wire.ask(request, deadline=deadline)
+            if reply.__class__ is Refusal:
+                reply = await self._repeated("release", request, reply, deadline=deadline)
+            return bool(reply)
         # It was let in by a message, so others wait as well.
         both = [requests.AHEAD, request]
         [_, reply] = await self._call_all("release", both, deadline=deadline)
@@ -328,6 +333,10 @@ class AsyncRedisBackend(AsyncBackend):
     async def _call(self, verb: str, request: bytes, *, deadline: float) -> Reply:
         """Return what a script answers, letting the server know the script if it does not."""
         reply = await self._wire.ask(request, deadline=deadline)
+        return await self._repeated(verb, request, reply, deadline=deadline)
+
+    async def _repeated(self, verb: str, request: bytes, reply: Reply, *, deadline: float) -> Reply:
+        """Return the reply, or that to a repeat if the server did not know the script."""
         # Again and again: it may be made to forget the script between our two requests.
         while reply.__class__ is Refusal:
             if reply.code != "NOSCRIPT":
