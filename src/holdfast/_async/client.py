@@ -155,12 +155,13 @@ class AsyncClient:
         with self.state:
             self.refuse_closed()
             self.holds.add(hold)
-        self.watchdog.watch(hold)
+            self.watchdog.watch(hold)
 
     def remove(self, hold: AsyncHold) -> None:
         """Forget the hold."""
-        self.watchdog.unwatch(hold)
-        self.holds.remove(hold)
+        with self.state:
+            self.watchdog.unwatch(hold)
+            self.holds.remove(hold)
 
     def left_behind(self, what: AsyncAcquisition | AsyncDuty) -> None:
         """Let the background clear up what an interrupt left; no lock is taken, from any thread."""

@@ -159,6 +159,8 @@ class AsyncLock(StaysHere):
     def _reentered(self, attempt: AsyncAcquisition) -> AsyncLease | None:
         if self.options.owner is not None:
             return None  # the store knows what an explicit owner holds
+        if not self._client.holds.may_have(self.name):
+            return None
         with self._client.state:
             # In one step with taking the handle: another thread may be releasing the last.
             hold = self._client.holds.of(attempt.context, self.name)

@@ -49,16 +49,14 @@ class AsyncWatchdog:
     # -- called by the shell -----------------------------------------------------------
 
     def watch(self, hold: AsyncHold) -> None:
-        """Look after the lease from now on."""
-        with self._client.state:
-            self._watched[hold] = None
-            self._ends_first = min(self._ends_first, hold.ends_at)
-            self._run_before(hold.looked_at)
+        """Look after the lease from now on; under the client's state lock."""
+        self._watched[hold] = None
+        self._ends_first = min(self._ends_first, hold.ends_at)
+        self._run_before(hold.looked_at)
 
     def unwatch(self, hold: AsyncHold) -> None:
-        """Leave the lease alone."""
-        with self._client.state:
-            self._watched.pop(hold, None)
+        """Leave the lease alone; under the client's state lock."""
+        self._watched.pop(hold, None)
 
     def hurry(self) -> None:
         """Renew everything now: the backend has reason to doubt; from any thread."""

@@ -155,7 +155,11 @@ class Hold:
     def has_handles(self, *, beside: Handle | None = None) -> bool:
         """Whether there is a handle on it that was not released, perhaps beside another."""
         # No generator: Python swallows an interrupt that strikes while it drops one.
-        return bool([one for one in self.handles() if one is not beside and not one.is_released])
+        for ref in self._handles:
+            one = ref()
+            if one is not None and one is not beside and not one.is_released:
+                return True
+        return False
 
     def lose(self, reason: str, *, after: Holding = HELD) -> None:
         """Tell everybody that the lease is over; the first reason stays.
@@ -170,8 +174,9 @@ class Hold:
             self.become(LOST)
             self.lost.set(reason)
             blocks = list(self.blocks)
-        self.client.watchdog.unwatch(self)
-        self.client.holds.lose(self)
+        with self.client.state:
+            self.client.watchdog.unwatch(self)
+            self.client.holds.lose(self)
         if not self.life.ends_by_itself and reason != "closed":
             # Nobody renews it, but its session may live on and would keep it for ever.
             self.client.followups.withdraw_later(self.grant.claim)

@@ -32,9 +32,8 @@ class HoldRegistry:
             return len(self._lost) + sum(map(len, self._by_name.values()))
 
     def add(self, hold: Hold) -> None:
-        """Know the hold from now on."""
-        with self._state:
-            self._by_name.setdefault(hold.grant.claim.name, []).append(hold)
+        """Know the hold from now on; under the state lock, as what else is done with it."""
+        self._by_name.setdefault(hold.grant.claim.name, []).append(hold)
 
     def begin_adopting(self, one: Acquisition) -> bool:
         """Whether nobody here has that very claim, nor is about to: a store knows clients only."""
@@ -52,11 +51,10 @@ class HoldRegistry:
             self._adopting.discard(one)
 
     def remove(self, hold: Hold) -> None:
-        """Forget the hold."""
-        with self._state:
-            if self._has_lost:  # as in `of`, at every release
-                self._lost.discard(hold)
-            self._remove_by_name(hold)
+        """Forget the hold; under the state lock, as above."""
+        if self._has_lost:  # as in `of`, at every release
+            self._lost.discard(hold)
+        self._remove_by_name(hold)
 
     def lose(self, hold: Hold) -> None:
         """Know the hold, if at all, only for as long as somebody has a lease on it."""
@@ -76,6 +74,13 @@ class HoldRegistry:
             holds.remove(hold)
         else:
             del self._by_name[name]
+
+    def may_have(self, name: str) -> bool:
+        """Whether anybody here holds the name, or has lost something.
+
+        Without a lock: what the asking thread or task holds it has put here itself, before.
+        """
+        return name in self._by_name or self._has_lost
 
     def of(self, context: runtime.Context, name: str) -> Hold | None:
         """Return the hold of a thread or task on a name: what it would re-enter."""

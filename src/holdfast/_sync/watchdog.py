@@ -51,16 +51,14 @@ class Watchdog:
     # -- called by the shell -----------------------------------------------------------
 
     def watch(self, hold: Hold) -> None:
-        """Look after the lease from now on."""
-        with self._client.state:
-            self._watched[hold] = None
-            self._ends_first = min(self._ends_first, hold.ends_at)
-            self._run_before(hold.looked_at)
+        """Look after the lease from now on; under the client's state lock."""
+        self._watched[hold] = None
+        self._ends_first = min(self._ends_first, hold.ends_at)
+        self._run_before(hold.looked_at)
 
     def unwatch(self, hold: Hold) -> None:
-        """Leave the lease alone."""
-        with self._client.state:
-            self._watched.pop(hold, None)
+        """Leave the lease alone; under the client's state lock."""
+        self._watched.pop(hold, None)
 
     def hurry(self) -> None:
         """Renew everything now: the backend has reason to doubt; from any thread."""
