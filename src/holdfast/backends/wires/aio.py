@@ -1,7 +1,7 @@
 """The wire of the asyncio flavour: one multiplexed connection; `threads` is its pair.
 
-The commands of all tasks that ask in one turn of the loop go out in one write; replies are
-matched in order. A request that was cancelled or timed out keeps its place in the queue,
+The commands of tasks that ask in one turn of the loop go out together; replies are matched
+in order. A request that was cancelled or timed out keeps its place in the queue,
 and its reply is read and dropped.
 """
 
@@ -16,6 +16,7 @@ from holdfast._async.single_flight import AsyncSingleFlight
 from holdfast.backends.wires.parsing import MORE, Gibberish
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.runtime import forking
+from holdfast.runtime.blocking import LOOK_FOR, LOOKS, SLEEPS
 from holdfast.runtime.timing import OneTimer
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 __all__ = ["SocketLink", "SocketWire"]
+
+AT_ONCE = 16
+"""As many requests of one turn of the loop go out together: the server has something to do then
+while the other tasks still write theirs."""
 
 SILENCE = 0.2
 """A link that was silent for less is not taken for cut: no packet that got lost is sent again
@@ -70,8 +75,13 @@ class SocketLink(asyncio.Protocol):
         self._outbox: list[bytes] = []
         self._pending: deque[Pending] = deque()
         self._heard_at = 0.0
+        self._sleeps = 0
         self._timer = OneTimer(self._look)
         self._transport: asyncio.Transport
+
+    def time(self) -> float:
+        """Return the loop's time."""
+        return self._loop.time()
 
     @property
     def is_open(self) -> bool:
@@ -96,6 +106,30 @@ class SocketLink(asyncio.Protocol):
         self._outbox.append(request)
         self._pending.append(Pending(reply, deadline))
         self._timer.at(deadline)
+
+    def hurry(self) -> None:
+        """Let what was just given to send go out now, if there is no use in gathering more."""
+        if len(self._pending) == 1:
+            # Nobody else waits for an answer: most likely there is only this one task.
+            self._flush()
+            self._linger(self._pending[0], self._loop.time() + LOOK_FOR, LOOKS)
+        elif len(self._outbox) >= AT_ONCE:
+            self._flush()
+
+    def _linger(self, pending: Pending, until: float, looks: int) -> None:
+        """Keep the loop from going to sleep, for as long as a server nearby takes to answer.
+
+        As the sync wire does: it halves the time of a request on an idle machine. After each time
+        that it was in vain, because the answer takes longer or others need the processor, many
+        answers are slept for at once.
+        """
+        if self._sleeps:
+            self._sleeps -= 1
+        elif self._pending and self._pending[0] is pending:
+            if looks and self._loop.time() < until:
+                self._loop.call_soon(self._linger, pending, until, looks - 1)
+            else:
+                self._sleeps = SLEEPS
 
     def send_unanswered(self, request: bytes) -> None:
         """Send what has no reply of its own."""
@@ -206,8 +240,12 @@ class SocketWire(Generic[L]):
         link = self._link
         if link is None or link.lost.done():
             return self._connect_and_ask(request, deadline)
+        # By the link's own loop: to ask which one is running costs Python 3.11 a system call.
+        moment = link.time() + deadline - self._clock.now()
         # The future itself: a task that is woken goes through all that stands in between.
-        return link.send(request, deadline=self._loop_time(deadline))
+        reply = link.send(request, deadline=moment)
+        link.hurry()
+        return reply
 
     async def _connect_and_ask(self, request: bytes, deadline: float) -> Any:  # noqa: ANN401
         link = await self._connected(deadline)

@@ -1,0 +1,118 @@
+"""When requests of the asyncio flavour go out: a lone one at once, those of many tasks together."""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast.backends.redis.connection.aio import Link, Wire, kind_of_connection
+from holdfast.backends.redis.resp import packed
+from holdfast.backends.wires.aio import AT_ONCE
+from holdfast.runtime.clock import Clock
+
+ASKED = packed(b"TIME")
+PATIENCE = 60.0
+
+
+class Sent:
+    """A transport that keeps what is written, one item per write."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.writes.append(data)
+
+    def set_protocol(self, protocol: object) -> None:
+        pass
+
+    def abort(self) -> None:
+        pass
+
+
+class TalksTo(Wire):
+    """A wire whose one link is given."""
+
+    def __init__(self, link: Link) -> None:
+        kind = kind_of_connection(tls=False, is_socket=False)
+        super().__init__(kind=kind, options={}, clock=Clock(), where="nowhere")
+        self._link = link
+
+    def asks(self) -> asyncio.Future[object]:
+        return asyncio.ensure_future(self.ask(ASKED, deadline=Clock().now() + PATIENCE))
+
+
+def linked() -> tuple[Sent, Link, TalksTo]:
+    sent, link = Sent(), Link(where="nowhere")
+    link.take_over(sent, None)  # type: ignore[arg-type]
+    return sent, link, TalksTo(link)
+
+
+def test_a_lone_request_goes_out_at_once():
+    """There is nothing to gather: the one task that asks would only wait for the loop."""
+
+    async def play() -> None:
+        sent, link, wire = linked()
+
+        reply = wire.asks()
+
+        assert sent.writes == [ASKED]
+        link.data_received(b":7\r\n")
+        assert await reply == 7
+        link.close()
+
+    asyncio.run(play())
+
+
+def test_requests_of_one_turn_go_out_together():
+    """By the dozen, so that the server has something to do while the others are written."""
+
+    async def play() -> None:
+        sent, link, wire = linked()
+        replies = [wire.asks() for _ in range(1 + AT_ONCE + 3)]
+
+        assert sent.writes == [ASKED, ASKED * AT_ONCE]
+        await asyncio.sleep(0)
+        assert sent.writes == [ASKED, ASKED * AT_ONCE, ASKED * 3]
+
+        link.data_received(b"".join(b":%d\r\n" % number for number in range(len(replies))))
+        assert await asyncio.gather(*replies) == list(range(len(replies)))
+        link.close()
+
+    asyncio.run(play())
+
+
+def test_what_is_asked_as_one_goes_out_as_one():
+    """Also where nobody else asks: what is sent ahead of a release has to arrive with it."""
+
+    async def play() -> None:
+        sent, link, wire = linked()
+        asking = asyncio.ensure_future(wire.ask_all([ASKED] * 2, deadline=Clock().now() + PATIENCE))
+        await asyncio.sleep(0)  # it begins
+        await asyncio.sleep(0)  # and sends
+
+        assert sent.writes == [ASKED * 2]
+        link.data_received(b":1\r\n:2\r\n")
+        assert await asking == [1, 2]
+        link.close()
+
+    asyncio.run(play())
+
+
+def test_a_loop_goes_to_sleep_although_no_answer_comes():
+    """It looks for the answer for a moment only, and other tasks have their turns meanwhile."""
+
+    async def play() -> None:
+        _, link, wire = linked()
+        turns = 0
+        reply = wire.asks()
+        ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+        while ready:
+            turns += 1
+            await asyncio.sleep(0)
+            assert turns < 1000
+
+        link.data_received(b":1\r\n")
+        assert await reply == 1
+        link.close()
+
+    asyncio.run(play())
