@@ -63,6 +63,15 @@ class Parser:
 
     def next(self) -> Reply | Push:
         """Return the next reply, or MORE and keep what is there of it."""
+        buffer, at = self._buffer, self._at
+        if buffer[at : at + 1] == b":" and (end := buffer.find(b"\r\n", at)) > 0:
+            # A number, as the scripts answer most requests: at one stroke, like a message below.
+            try:
+                number = int(buffer[at + 1 : end])
+            except ValueError as error:
+                raise NotRedis(buffer[at : at + 40]) from error
+            self._at = end + 2
+            return number
         if self._buffer.startswith(_MESSAGE, self._at):
             message = self._message()
             if message is not None:
