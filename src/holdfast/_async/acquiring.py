@@ -91,8 +91,8 @@ class AsyncAcquisition:
         self._together = together
         self._lock = lock
         self.context = runtime.context()
-        self._started = client.clock.now()
-        self._deadline = NEVER if timeout is None else self._started + timeout
+        self.started = client.clock.now()
+        self._deadline = NEVER if timeout is None else self.started + timeout
         self._queues = timeout is None or timeout > 0
         self.cancel = cancel
         self.claim = self._new_claim() if claim is None else claim
@@ -179,19 +179,11 @@ class AsyncAcquisition:
         now = self._client.clock.now()
         since = now - (self._answered_at or now)
         # Who did not mean to wait is not told of a slow store's time as if it were waiting.
-        waited = now - self._started if self._queues else 0.0
+        waited = now - self.started if self._queues else 0.0
         return Refused(self._held.after(since), waited)
 
     def _new_claim(self) -> Claim:
-        lock = self._lock
-        return self._client.new_claim(
-            lock.name,
-            weight=lock.weight,
-            capacity=lock.capacity,
-            options=lock.options,
-            context=self.context,
-            queues=self._queues,
-        )
+        return self._client.new_claim(self._lock, context=self.context, queues=self._queues)
 
     async def _stand_in_line(self) -> AsyncHold | None:
         client, clock = self._client, self._client.clock
@@ -339,7 +331,7 @@ class AsyncAcquisition:
         self.hold = hold
         client.add(hold)
         runtime.remember_context(self.context)
-        client.emit(Acquired, grant, now - self._started)
+        client.emit(Acquired, grant, now - self.started)
         return hold
 
     async def withdraw_unanswered(self) -> bool:

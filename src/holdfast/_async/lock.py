@@ -102,7 +102,7 @@ class AsyncLock(StaysHere):
     async def try_acquire(self) -> AsyncLease | None:
         """Return a lease, or None when somebody else holds it; joins no line."""
         attempt = AsyncAcquisition(self._client, self, timeout=0.0)
-        self._client.enter(attempt.context)
+        self._client.enter(attempt.context, attempt.started)
         answer = self._reentered(attempt) or await attempt.run()
         attempt.owes = False  # as above
         return None if isinstance(answer, Refused) else answer
@@ -141,7 +141,7 @@ class AsyncLock(StaysHere):
             self._handles.pop(handle, None)
 
     async def granted(self, attempt: AsyncAcquisition) -> AsyncLease:
-        self._client.enter(attempt.context)
+        self._client.enter(attempt.context, attempt.started)
         answer = self._reentered(attempt) or await attempt.run()
         if not isinstance(answer, Refused):
             return answer

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast._sync.backend import Backend
     from holdfast._sync.handle import Duty, Handle
     from holdfast._sync.hold import Hold
+    from holdfast._sync.lock import Lock
     from holdfast.model import Grant
     from holdfast.options import ClientOptions, LockOptions
     from holdfast.runtime.clock import Clock
@@ -70,13 +71,13 @@ class Client:
 
     # -- every public call -------------------------------------------------------------
 
-    def enter(self, context: runtime.Context | None = None) -> None:
+    def enter(self, context: runtime.Context | None = None, now: float | None = None) -> None:
         """Refuse a closed client or a second loop, and tell of what was lost meanwhile."""
         self.refuse_closed()
         self.loop_guard.check(context)
         if self._left_behind:
             self.watchdog.wake()
-        self.watchdog.notice()
+        self.watchdog.notice(now)
 
     def refuse_closed(self) -> None:
         """Raise if the client was closed."""
@@ -119,24 +120,16 @@ class Client:
 
     # -- claims and holds --------------------------------------------------------------
 
-    def new_claim(
-        self,
-        name: str,
-        *,
-        weight: int,
-        capacity: int,
-        options: LockOptions,
-        context: runtime.Context,
-        queues: bool,
-    ) -> Claim:
+    def new_claim(self, lock: Lock, *, context: runtime.Context, queues: bool) -> Claim:
         """Return a claim that no other has ever made."""
+        options = lock.options
         return Claim(
             new_id(),
-            name,
+            lock.name,
             self.id,
             self.stored_owner(context),
-            weight,
-            capacity,
+            lock.weight,
+            lock.capacity,
             options.ttl,
             options.owner,
             options.lock_delay,

@@ -104,7 +104,7 @@ class Lock(StaysHere):
     def try_acquire(self) -> Lease | None:
         """Return a lease, or None when somebody else holds it; joins no line."""
         attempt = Acquisition(self._client, self, timeout=0.0)
-        self._client.enter(attempt.context)
+        self._client.enter(attempt.context, attempt.started)
         answer = self._reentered(attempt) or attempt.run()
         attempt.owes = False  # as above
         return None if isinstance(answer, Refused) else answer
@@ -143,7 +143,7 @@ class Lock(StaysHere):
             self._handles.pop(handle, None)
 
     def granted(self, attempt: Acquisition) -> Lease:
-        self._client.enter(attempt.context)
+        self._client.enter(attempt.context, attempt.started)
         answer = self._reentered(attempt) or attempt.run()
         if not isinstance(answer, Refused):
             return answer
