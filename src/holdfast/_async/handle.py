@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import weakref
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from holdfast._async.client import AsyncClient
     from holdfast._async.hold import AsyncHold
     from holdfast._async.lease import AsyncLease
     from holdfast._async.lock import AsyncLock
+    from holdfast._async.open_blocks import AsyncOpenBlocks
 
 
 class AsyncHandle:
@@ -59,11 +60,13 @@ class AsyncDuty:
         client: AsyncClient,
         handles: Sequence[AsyncHandle],
         *,
-        forget: Callable[[], None] | None = None,
+        entered: AsyncOpenBlocks[Any] | None = None,
+        block: object = None,
     ) -> None:
         self._client = client
         self._handles = handles
-        self._forget = forget
+        self._entered = entered
+        self._block = block
 
     def fulfil(self) -> None:
         """Owe nothing: they were ended, or may be ended by a repeat."""
@@ -71,8 +74,8 @@ class AsyncDuty:
 
     def clear_up(self) -> None:
         """End, in the background, what was not."""
-        if self._forget is not None:
-            self._forget()
+        if self._entered is not None:
+            self._entered.discard(self._block)
         for handle in self._handles:
             if not handle.is_ended:
                 self._client.leave(handle)

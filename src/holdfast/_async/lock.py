@@ -199,8 +199,7 @@ class AsyncLock(StaysHere):
         except LeaseLost:
             await lease.release()  # which says so too
             raise
-        forget = functools.partial(self._entered.discard, lease)
-        duty = AsyncDuty(self._client, attempt.handles, forget=forget)
+        duty = AsyncDuty(self._client, attempt.handles, entered=self._entered, block=lease)
         self._entered.push(lease, attempt.context)
         runtime.keep_for_block(self, duty)
         attempt.owes = False  # from here on the block has it

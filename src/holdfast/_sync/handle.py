@@ -4,16 +4,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import weakref
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from holdfast._sync.client import Client
     from holdfast._sync.hold import Hold
     from holdfast._sync.lease import Lease
     from holdfast._sync.lock import Lock
+    from holdfast._sync.open_blocks import OpenBlocks
 
 
 class Handle:
@@ -61,11 +62,13 @@ class Duty:
         client: Client,
         handles: Sequence[Handle],
         *,
-        forget: Callable[[], None] | None = None,
+        entered: OpenBlocks[Any] | None = None,
+        block: object = None,
     ) -> None:
         self._client = client
         self._handles = handles
-        self._forget = forget
+        self._entered = entered
+        self._block = block
 
     def fulfil(self) -> None:
         """Owe nothing: they were ended, or may be ended by a repeat."""
@@ -73,8 +76,8 @@ class Duty:
 
     def clear_up(self) -> None:
         """End, in the background, what was not."""
-        if self._forget is not None:
-            self._forget()
+        if self._entered is not None:
+            self._entered.discard(self._block)
         for handle in self._handles:
             if not handle.is_ended:
                 self._client.leave(handle)

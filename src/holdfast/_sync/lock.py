@@ -201,8 +201,7 @@ class Lock(StaysHere):
         except LeaseLost:
             lease.release()  # which says so too
             raise
-        forget = functools.partial(self._entered.discard, lease)
-        duty = Duty(self._client, attempt.handles, forget=forget)
+        duty = Duty(self._client, attempt.handles, entered=self._entered, block=lease)
         self._entered.push(lease, attempt.context)
         runtime.keep_for_block(self, duty)
         attempt.owes = False  # from here on the block has it

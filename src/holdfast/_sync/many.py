@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -206,8 +205,7 @@ class AllOf(StaysHere):
                 lease.enter_block(context)
             block = stack.pop_all()
         handles = [handle for one in attempts.values() for handle in one.handles]
-        forget = functools.partial(self._entered.discard, block)
-        duty = Duty(self._client, handles, forget=forget)
+        duty = Duty(self._client, handles, entered=self._entered, block=block)
         self._entered.push(block, context)
         runtime.keep_for_block(self, duty)
         together.owes = False  # from here on the block has them
