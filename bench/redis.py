@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import statistics
 import subprocess
@@ -22,13 +23,14 @@ from tooz import coordination
 import holdfast
 from bench import contention
 from bench.measuring import cycle_of, machine, side_by_side, tell_ratios
-from bench.redis_server import commands_sent, running
+from bench.redis_server import commands_sent, pid_of, running
 from bench.reporting import Report
 
 OURS = "holdfast redis"
 THEIRS = "redis.asyncio Lock"
 TTL = 30
 TASKS = (1, 100, 1000)
+"""How many tasks ask at once; one also where the kernel would not put it by itself."""
 LEASES = (10_000, 100_000)
 
 SHORTFALLS = """\
@@ -87,6 +89,8 @@ def uncontended(report: Report, port: int) -> None:
     seconds = side_by_side(
         {
             OURS: cycle_of(locks.lock("ours")),
+            "holdfast read lock": cycle_of(locks.rwlock("ours-read").read()),
+            "holdfast semaphore": cycle_of(locks.semaphore("ours-few", capacity=5)),
             "raw socket": raw_cycle(port),
             "redis-py Lock": cycle_of(client.lock("redis-py", timeout=TTL)),
             "python-redis-lock": cycle_of(redis_lock.Lock(client, "python", expire=TTL)),
@@ -137,10 +141,14 @@ def _packed(*words: bytes) -> bytes:
 
 def asyncio_tasks(report: Report, port: int) -> None:
     """How many cycles a second a loop with so many tasks does."""
-    rates = {tasks: asyncio.run(concurrent(port, tasks)) for tasks in TASKS}
+    rates = {
+        "1, on the server's core": alone(port, apart=False),
+        "1, on another core": alone(port, apart=True),
+        **{f"{tasks}": asyncio.run(concurrent(port, tasks)) for tasks in TASKS},
+    }
     rows = [
         [
-            str(tasks),
+            tasks,
             f"{each[OURS]:.0f}",
             f"{each[THEIRS]:.0f}",
             f"{each[OURS] / each[THEIRS]:.1f} x",
@@ -152,7 +160,19 @@ def asyncio_tasks(report: Report, port: int) -> None:
         ["tasks", OURS, THEIRS, "ours is"],
         rows,
     )
-    report.chart("tasks", "1,000 tasks, longer is better", rates[TASKS[-1]], "cycles/s")
+    report.chart("tasks", "1,000 tasks, longer is better", rates[f"{TASKS[-1]}"], "cycles/s")
+
+
+def alone(port: int, *, apart: bool) -> dict[str, float]:
+    """One task; where it runs decides how soon it and the server wake each other."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(pid_of(port), cores[:1])
+    os.sched_setaffinity(0, cores[-1:] if apart else cores[:1])
+    try:
+        return asyncio.run(concurrent(port, 1))
+    finally:
+        for process in (0, pid_of(port)):
+            os.sched_setaffinity(process, cores)
 
 
 async def concurrent(port: int, tasks: int) -> dict[str, float]:
