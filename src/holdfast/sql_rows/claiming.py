@@ -15,7 +15,7 @@ from holdfast.connections.dialects import MYSQL, POSTGRESQL, SQLITE
 from holdfast.connections.statements import Statement, Value, joined
 from holdfast.core.tokens import next_token
 from holdfast.errors import ConfigurationError
-from holdfast.model import Claim
+from holdfast.model import Claim, frozen_to_checkers
 from holdfast.sql_rows.tables import KeyedTable, columns, equal, folded
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _LOCKS_OF_RENEWAL = {
 Key = tuple[object, ...]
 
 
-@dataclass(slots=True, kw_only=True, unsafe_hash=True)  # as Claim is
+@frozen_to_checkers(kw_only=True)
 class RowClaim(Claim):
     """A claim that was granted before it was made: the row, and its token."""
 
