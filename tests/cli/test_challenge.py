@@ -80,16 +80,28 @@ def test_a_run_that_is_stopped_ends_its_clients_and_tells_what_it_saw(
     assert not is_anybody_left(history)
 
 
+@pytest.mark.timeout(300)  # as above
+def test_a_broken_lock_is_found_by_its_own_schedule(cli):
+    process = cli.start("challenge", "--lock", "unchecked-acquire", "--seed", "1", "--json")
+    said, _ = process.communicate(timeout=240)
+
+    answer = json.loads(said)
+    assert (process.returncode, answer["verdict"]) == (1, "invalid")
+    assert "overlap" in {one["kind"] for one in answer["findings"]}
+    assert answer["again"] == "holdfast challenge --lock unchecked-acquire --seed 1 --time 60"
+
+
 # -- bad input -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        ((), 2, "a URL, --start STORE or --replay FOLDER"),
-        (("redis://localhost", "--start", "redis"), 2, "a URL, --start STORE or --replay FOLDER"),
+        ((), 2, "a URL, --start STORE, --lock NAME or"),
+        (("redis://localhost", "--start", "redis"), 2, "a URL, --start STORE, --lock NAME or"),
         (("--start", "oracle"), 2, "'oracle' is not one of 'redis'"),
         (("--start", "sqlite", "--clients", "1"), 2, "2<=x<=64"),
+        (("--lock", "dance"), 2, "'bare-delete'"),
         (("--start", "sqlite", "--workload", "dance"), 2, "'guarded-counter'"),
         (("--start", "sqlite", "--faults", "holder-frozzen"), 78, "did you mean 'holder-frozen'"),
         (("--start", "sqlite", "--faults", "xyz"), 78, "there are: asker-replies-held, "),

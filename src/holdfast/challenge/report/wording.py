@@ -153,12 +153,13 @@ def again(setting: Setting, *, where: str = "", all_faults: bool = False) -> str
 
     `where` is a URL, if it was one; with `all_faults` nobody named them.
     """
-    words = ["holdfast", "challenge", *([where] if where else ["--start", setting.store])]
-    words += ["--seed", str(setting.seed), "--time", f"{setting.seconds:g}"]
-    words += ["--clients", str(setting.clients), "--ttl", f"{setting.ttl:g}"]
+    words = ["holdfast", "challenge"]
+    same = ["--seed", str(setting.seed), "--time", f"{setting.seconds:g}"]
+    if setting.lock != "holdfast":  # it has a schedule of its own
+        return shlex.join([*words, "--lock", setting.lock, *same])
+    words += [where] if where else ["--start", setting.store]
+    words += [*same, "--clients", str(setting.clients), "--ttl", f"{setting.ttl:g}"]
     words += ["--workload", setting.workload]
-    if setting.lock != "holdfast":
-        words += ["--lock", setting.lock]
     if setting.faults and not all_faults:
         words += ["--faults", ",".join(setting.faults)]
     return shlex.join(words)

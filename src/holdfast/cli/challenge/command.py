@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast import ConfigurationError
+from holdfast.challenge.broken.registry import FLAWS
 from holdfast.challenge.deployments.choosing import STORES
 from holdfast.challenge.report.fields import fields
 from holdfast.challenge.report.page import page
 from holdfast.challenge.report.wording import again
 from holdfast.challenge.workloads import WORKLOADS
-from holdfast.cli.challenge.playing import Wanted, played
+from holdfast.cli.challenge.playing import Wanted, as_scheduled, played
 from holdfast.cli.challenge.progress import Teller
 from holdfast.cli.challenge.replaying import judged_again
 from holdfast.cli.challenge.stopping import stopping
@@ -35,7 +36,7 @@ Examples:
   holdfast challenge --start redis
   holdfast challenge --start zookeeper --time 600 --report zookeeper.html
   holdfast challenge redis://staging.internal --faults holder-frozen
-  holdfast challenge --replay FOLDER --report again.html
+  holdfast challenge --lock bare-delete --report why.html
 
 \b
 Exit codes:
@@ -102,6 +103,12 @@ LARGEST_SEED = 2**31
 )
 @click.option("--report", metavar="FILE", help="Write a page of HTML, with pictures.")
 @click.option("--history", metavar="FOLDER", help="Keep what each client saw, as JSON lines.")
+@click.option(
+    "--lock",
+    type=click.Choice([flaw.name for flaw in FLAWS]),
+    metavar="NAME",
+    help="Run one of the locks that are broken, by the faults that find it, until they do.",
+)
 @click.option("--replay", metavar="FOLDER", help="Judge a kept history again; nothing is run.")
 @click.option(
     "--yes-break-it",
@@ -121,6 +128,7 @@ def challenge(
     report: str | None,
     history: str | None,
     replay: str | None,
+    lock: str | None,
     as_json: bool,
     **asked: Any,  # noqa: ANN401 - as click gives them
 ) -> None:
@@ -129,9 +137,10 @@ def challenge(
     Processes contend for a lock while faults strike, one kind after the other, and what each
     of them saw is judged. Locks that are in use are not touched.
     """
-    if sum(one is not None for one in (url, start, replay)) != 1:
+    if sum(one is not None for one in (url, start, replay, lock)) != 1:
         raise click.UsageError(
-            "say what to challenge, and only that: a URL, --start STORE or --replay FOLDER"
+            "say what to challenge, and only that: a URL, --start STORE, --lock NAME or "
+            "--replay FOLDER"
         )
     wanted = Wanted(
         url=url,
@@ -140,6 +149,9 @@ def challenge(
         faults=tuple(filter(None, (one.strip() for one in (faults or "").split(",")))),
         **asked,
     )
+    for flaw in FLAWS:
+        if flaw.name == lock:
+            wanted = as_scheduled(wanted, flaw)
     with told(as_json=as_json), stopping() as end:
         page_at = None if report is None else _writable(Path(report))
         if replay is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +13,16 @@ from holdfast.challenge.clients.fleet import ClientFailed, Fleet
 from holdfast.challenge.deployments.choosing import given, own_servers
 from holdfast.challenge.nemesis.choosing import all_faults
 from holdfast.challenge.outcome import Setting
-from holdfast.challenge.running import Enough, NothingStarted, run
+from holdfast.challenge.running import HOLDFAST, Enough, NothingStarted, run
 from holdfast.challenge.servers.starting import CannotStart
 from holdfast.cli.challenge.targets import allowed, is_here
 from holdfast.cli.store import opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
+    from holdfast.challenge.broken.registry import Flaw
     from holdfast.challenge.clients.order import Order
     from holdfast.challenge.fault import Deployment
     from holdfast.challenge.outcome import Outcome
@@ -46,6 +48,22 @@ class Wanted:
     faults: tuple[str, ...]
     """By their kinds; none means all that can be made."""
     may_break: bool
+    flaw: Flaw | None = None
+    """Of a broken lock, by whose schedule it is run; all else is then Holdfast's own."""
+
+
+def as_scheduled(wanted: Wanted, flaw: Flaw) -> Wanted:
+    """Return what finds the flaw of a broken lock; the seed and the time are as they were."""
+    schedule = flaw.schedule
+    return replace(
+        wanted,
+        start=schedule.store,
+        workload=schedule.workload,
+        clients=schedule.clients,
+        ttl=schedule.ttl,
+        faults=schedule.faults,
+        flaw=flaw,
+    )
 
 
 def played(wanted: Wanted, *, folder: Path | None, teller: Teller, end: Stopping) -> Outcome:
@@ -53,16 +71,18 @@ def played(wanted: Wanted, *, folder: Path | None, teller: Teller, end: Stopping
     with ExitStack() as stack:
         deployment = stack.enter_context(_deployment(wanted, teller))
         kept = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        faults, barred = allowed(
-            all_faults(Fleet(0, kept, _nobody), deployment),
-            wanted.faults,
-            may_break=wanted.may_break or wanted.url is None or is_here(wanted.url),
-        )
+        faults, barred = wanted.faults, dict[str, str]()
+        if wanted.flaw is None:
+            faults, barred = allowed(
+                all_faults(Fleet(0, kept, _nobody), deployment),
+                wanted.faults,
+                may_break=wanted.may_break or wanted.url is None or is_here(wanted.url),
+            )
         if wanted.url is not None:
             _look_at(wanted.url, teller)
         setting = Setting(
             store=deployment.store,
-            lock="holdfast",
+            lock="holdfast" if wanted.flaw is None else wanted.flaw.name,
             workload=wanted.workload,
             clients=wanted.clients,
             seed=wanted.seed,
@@ -78,7 +98,15 @@ def played(wanted: Wanted, *, folder: Path | None, teller: Teller, end: Stopping
 
         try:
             with end.held_back():
-                outcome = run(setting, deployment, folder=kept, progress=tell)
+                outcome = run(
+                    setting,
+                    deployment,
+                    folder=kept,
+                    make=HOLDFAST if wanted.flaw is None else wanted.flaw.lock,
+                    progress=tell,
+                    stops_at_first=wanted.flaw is not None,
+                    clocks_ahead=() if wanted.flaw is None else wanted.flaw.schedule.clocks_ahead,
+                )
         except (ClientFailed, NothingStarted) as error:
             raise BackendUnavailable(str(error)) from error
         outcome.not_made |= barred
@@ -90,6 +118,9 @@ def _deployment(wanted: Wanted, teller: Teller) -> Iterator[Deployment]:
     try:
         if wanted.url is None:
             teller.say(f"starting {wanted.start}")
+        if wanted.flaw is not None:
+            made: AbstractContextManager[Deployment] = _servers_for(wanted.flaw)
+        elif wanted.url is None:
             made = own_servers(wanted.start, ttl=wanted.ttl)
         else:
             made = given(wanted.url, ttl=wanted.ttl)
@@ -97,6 +128,17 @@ def _deployment(wanted: Wanted, teller: Teller) -> Iterator[Deployment]:
             yield deployment
     except CannotStart as error:
         raise ConfigurationError(str(error)) from error
+
+
+def _servers_for(flaw: Flaw) -> AbstractContextManager[Deployment]:
+    try:
+        from holdfast.challenge.broken.catching import DEPLOYMENTS  # noqa: PLC0415 - needs a driver
+    except ImportError as error:
+        raise CannotStart(
+            f"the broken locks are kept in Redis, whose driver cannot be loaded ({error}): "
+            "pip install 'holdfast[redis]'"
+        ) from error
+    return DEPLOYMENTS[flaw.schedule.store](ttl=flaw.schedule.ttl)
 
 
 def _look_at(url: str, teller: Teller) -> None:
