@@ -22,7 +22,7 @@ from typing import IO
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-WORKERS_PER_CORE = 3
+WORKERS_PER_CORE = 4
 """Most tests wait most of the time, for a lease to end or for a server to come back."""
 
 MOST_WORKERS = 12
