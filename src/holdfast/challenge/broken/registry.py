@@ -159,7 +159,9 @@ FLAWS = (
         flaw="Nodes that restart empty give their votes a second time.",
         fix="A node that may have forgotten does not vote until all that it knew has ended.",
         kind="overlap",
-        schedule=Schedule(faults=("nodes-restart-empty",), store="redlock", workload="long-lock"),
+        schedule=Schedule(
+            faults=("nodes-restart-empty",), store="redlock", ttl=0.8, workload="long-lock"
+        ),
         control=PATIENT_REDLOCK,
     ),
     Flaw(
