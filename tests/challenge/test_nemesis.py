@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from contextlib import closing
 from itertools import islice
 
+from servers.echo import EchoServer, asked
+
+from holdfast.challenge.fault import Draw
 from holdfast.challenge.history import Event
+from holdfast.challenge.nemesis import on_ways
 from holdfast.challenge.nemesis.on_clients import OnClient
+from holdfast.challenge.nemesis.on_ways import way_faults
 from holdfast.challenge.nemesis.roles import Roles
 from holdfast.challenge.nemesis.schedule import slices
+from holdfast.challenge.servers.proxy import Proxy
 
 
 def event(client: str, act, phase, at: float) -> Event:
@@ -81,3 +90,31 @@ def test_who_got_what_it_asked_for_is_known_by_when_it_last_did():
     assert roles.were_let_in(["0", "1"], since=1.0)
     assert not roles.were_let_in(["0", "1"], since=1.5)
     assert not roles.were_let_in(["0", "1", "2"], since=1.0)
+
+
+def test_a_fault_on_a_way_says_if_it_met_nobody(monkeypatch):
+    monkeypatch.setattr(on_ways, "IN_WAIT", 0.0)
+    draw = Draw(length=0.1, strength=0.5, anybody=0)
+    with EchoServer() as server, Proxy(server.port) as way:
+        for fault in way_faults(lambda _: [way]):
+            if fault.kind in ("delay", "holder-cut-off"):
+                continue  # whether anybody came by is not known of them
+            with socket.create_connection(("127.0.0.1", way.port), timeout=20):
+                assert fault.begin(draw, 0) == "the way of client 0"
+                assert fault.end() == "met nobody", fault.kind
+        assert asked(way.port, b"well") == b"well"
+
+
+def test_a_brief_fault_lies_in_wait_until_a_message_comes_by(monkeypatch):
+    monkeypatch.setattr(on_ways, "IN_WAIT", 60.0)
+    draw = Draw(length=0.1, strength=0.5, anybody=0)
+    with EchoServer() as server, Proxy(server.port) as way:
+        [fault] = [one for one in way_faults(lambda _: [way]) if one.kind == "asker-replies-held"]
+        with closing(socket.create_connection(("127.0.0.1", way.port), timeout=20)) as client:
+            beginning = threading.Thread(target=fault.begin, args=(draw, 0))
+            beginning.start()
+            while beginning.is_alive():
+                client.sendall(b"held\n")
+                beginning.join(0.01)
+            assert not fault.end()
+            assert client.recv(100).startswith(b"held\n")

@@ -194,3 +194,12 @@ def test_all_clients_are_gone_when_the_run_is(tmp_path, number):
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_client_without_descriptors_cannot_reach_the_store(deployment, tmp_path):
+    """Not even by the connections that it had: otherwise nothing would have struck."""
+    outcome = run(setting("descriptors-used-up"), deployment, folder=tmp_path)
+
+    assert outcome.verdict == "valid", outcome.findings
+    assert outcome.strikes
+    assert any("Too many open files" in event.reason for event in outcome.events)

@@ -55,8 +55,11 @@ class Fault(Protocol):
     def begin(self, draw: Draw, victim: int | None) -> str:
         """Let it strike; return at what, in words: "client 2", "the leader"."""
 
-    def end(self) -> None:
-        """Let all be well again; called once for each `begin`, whatever happened."""
+    def end(self) -> str | None:
+        """Let all be well again; called once for each `begin`, whatever happened.
+
+        Returns what only now can be told of its target, if anything: "met nobody".
+        """
 
 
 class Deployment(Protocol):

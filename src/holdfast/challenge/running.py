@@ -218,9 +218,9 @@ class _Run:
             self._under_way = begun
             self._wait(planned.draw.length, fault.kind)
         finally:
-            fault.end()
+            said = ", ".join(filter(None, (begun.target, fault.end())))
             self._under_way = None
-            self._outcome.strikes.append(replace(begun, ended=Clock.now()))
+            self._outcome.strikes.append(replace(begun, target=said, ended=Clock.now()))
 
     def _victim(self, fault: Fault, planned: Planned) -> int | None:
         """Return who has the role, after a while anybody; None where it is no client's matter."""

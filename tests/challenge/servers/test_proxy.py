@@ -204,6 +204,90 @@ def test_of_a_way_that_is_cut_the_clients_may_be_told(proxy, client):
     assert proxy.connections == 1
 
 
+class TestAllConnections:
+    """What was asked before is struck too: its answer is still to come."""
+
+    @pytest.fixture
+    def proxied(self):
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            listening.settimeout(20)
+            with Proxy(listening.getsockname()[1]) as proxy, closing(Client(proxy)) as client:
+                client.say(b"slow")
+                server, _ = listening.accept()
+                with server:
+                    server.settimeout(20)
+                    assert server.recv(100) == b"slow\n"
+                    yield proxy, client, server
+
+    def test_an_answer_to_what_was_asked_before_is_held_too(self, proxied):
+        proxy, client, server = proxied
+        met = proxy.hold_all_replies()
+        assert not met.is_set()
+
+        server.sendall(b"answer\n")
+
+        assert met.wait(20)
+        with pytest.raises(TimeoutError):
+            client.hear(within=0.2)
+        proxy.let_through()
+        assert client.hear() == b"answer"
+
+    def test_a_later_request_is_held_on_a_connection_that_was_there(self, proxied):
+        proxy, client, server = proxied
+        met = proxy.hold_all_requests()
+
+        client.say(b"next")
+
+        assert met.wait(20)
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.recv(100)
+        server.settimeout(20)
+        proxy.let_through()
+        assert server.recv(100) == b"next\n"
+
+    def test_those_who_connect_meanwhile_are_struck_and_those_afterwards_are_not(self, proxy):
+        met = proxy.lose_all_replies()
+        with closing(Client(proxy)) as client:
+            client.say(b"lost")
+            assert met.wait(20)
+            with pytest.raises(TimeoutError):
+                client.hear(within=0.2)
+            proxy.lose_what_is_held()
+            assert client.hear() is None
+
+        assert asked(proxy.port, b"again") == b"again"
+
+    def test_lost_requests_reach_nobody(self, proxy, client):
+        met = proxy.lose_all_requests()
+
+        client.say(b"lost")
+
+        assert met.wait(20)
+        with pytest.raises(TimeoutError):
+            client.hear(within=0.2)
+
+    def test_a_reply_is_cut_that_was_asked_for_before(self, proxied):
+        proxy, client, server = proxied
+        proxy.cut_all_replies(after=3)
+
+        server.sendall(b"answer\n")
+
+        assert client.hear() in (b"ans", None)  # a reset may overtake what was sent before it
+
+    def test_no_reply_is_cut_any_more_once_it_is_let_through(self, proxied):
+        proxy, client, server = proxied
+        proxy.cut_all_replies(after=3)
+        asked_for = proxy.cut_reply_to(b"again", after=3)
+        client.say(b"again")
+        assert asked_for.wait(20)
+        proxy.let_through()
+
+        server.sendall(b"answer\n")
+
+        assert client.hear() == b"answer"
+
+
 def test_a_client_that_comes_early_is_kept_until_the_server_listens():
     server = EchoServer()
     with Proxy(server.port, listens_within=20) as proxy, closing(Client(proxy)) as early:

@@ -14,6 +14,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -168,10 +169,16 @@ class Fleet:
             life.process.send_signal(signal.SIGINT)
 
     def use_up_descriptors(self, number: int) -> None:
-        """Let it have no more than it has: any lower limit would also refuse to poll those."""
+        """Let it open nothing more, not even in the place of a connection that it loses.
+
+        No limit is lower than that: it would also refuse to poll what it has.
+        """
         pid = self._lives[number].process.pid
         with suppress(OSError):  # gone meanwhile
-            most = max(int(one.name) for one in Path(f"/proc/{pid}/fd").iterdir()) + 1
+            there = {
+                int(one.name): str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir()
+            }
+            most = next(one for one in count() if there.get(one, "socket").startswith("socket"))
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, _usual_limits()[1]))
 
     def give_descriptors_back(self, number: int) -> None:

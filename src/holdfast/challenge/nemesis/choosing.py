@@ -38,6 +38,6 @@ def chosen(
 def all_faults(fleet: Fleet, deployment: Deployment) -> dict[str, Fault]:
     """Return by its kind whatever can be done to these clients and to this deployment."""
     on_ways = way_faults(deployment.ways)
-    found: list[Fault] = [*client_faults(fleet), *on_ways, *deployment.faults()]
+    found: list[Fault] = [*client_faults(fleet, deployment.ways), *on_ways, *deployment.faults()]
     found += [then_killed(fault, fleet) for fault in on_ways if fault.kind.endswith("-held")]
     return {fault.kind: fault for fault in found}

@@ -35,11 +35,12 @@ class ThenKilled:
         self._victim = draw.anybody if victim is None else victim
         return self._first.begin(draw, self._victim)
 
-    def end(self) -> None:
+    def end(self) -> str | None:
         """See the protocol."""
         victim, self._victim = self._victim, None
         try:
             if victim is not None:
                 self._fleet.kill(victim)
         finally:
-            self._first.end()
+            said = self._first.end()
+        return said

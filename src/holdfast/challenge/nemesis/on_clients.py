@@ -7,10 +7,11 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from holdfast.challenge.clients.fleet import Fleet
     from holdfast.challenge.fault import Draw, Role
+    from holdfast.challenge.servers.proxy import Proxy
 
 AT_ONCE = (0.0, 0.0)
 
@@ -51,8 +52,8 @@ class OnClient:
             self._ends(victim)
 
 
-def client_faults(fleet: Fleet) -> list[OnClient]:
-    """Return all that can be done to the clients themselves."""
+def client_faults(fleet: Fleet, ways: Callable[[int], Sequence[Proxy]]) -> list[OnClient]:
+    """Return all that can be done to the clients themselves; `ways` gives the proxies of each."""
     pulse = _Pulse(fleet)
 
     def freeze(client: int, _: Draw) -> None:
@@ -63,8 +64,13 @@ def client_faults(fleet: Fleet) -> list[OnClient]:
 
     def use_up(client: int, _: Draw) -> None:
         fleet.use_up_descriptors(client)
+        # Else it goes on by the connections that it has, and notices nothing.
+        for way in ways(client):
+            way.reset()
 
-    linux = "" if sys.platform == "linux" else "it needs prlimit, which only Linux has"
+    lacks = "" if ways(0) else "it needs a proxy on the way of each client, who has to come anew"
+    if sys.platform != "linux":
+        lacks = "it needs prlimit, which only Linux has"
     return [
         OnClient("holder-frozen", "holder", lengths=(1.05, 1.6), begins=freeze, ends=fleet.thaw),
         OnClient(
@@ -85,7 +91,7 @@ def client_faults(fleet: Fleet) -> list[OnClient]:
             lengths=(0.5, 1.6),
             begins=use_up,
             ends=fleet.give_descriptors_back,
-            lacks=linux,
+            lacks=lacks,
         ),
     ]
 

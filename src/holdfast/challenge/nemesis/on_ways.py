@@ -6,9 +6,11 @@ carries out after its client gave up on it, or an answer to somebody who has lon
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Sequence
 
     from holdfast.challenge.fault import Draw, Role
@@ -18,7 +20,9 @@ HELD = (1.05, 1.6)
 """In ttls: longer than a lease lasts that is not renewed."""
 BRIEFLY = (0.06, 0.6)
 """Long enough that whoever is asked has answered, and short enough to strike often."""
-ALWAYS = float("inf")
+IN_WAIT = 1.0
+"""So many seconds at most a brief one lies in wait for a message. Most requests are answered in
+less than a look at the clients takes: whoever was seen to ask has its answer already."""
 
 
 class OnWay:
@@ -33,7 +37,7 @@ class OnWay:
         ways: Callable[[int], Sequence[Proxy]],
         *,
         lengths: tuple[float, float],
-        begins: Callable[[Proxy, Draw], object],
+        begins: Callable[[Proxy, Draw], threading.Event | None],
         ends: Callable[[Proxy], None],
     ) -> None:
         self.kind = kind
@@ -43,6 +47,7 @@ class OnWay:
         self._begins = begins
         self._ends = ends
         self._struck: list[Proxy] = []
+        self._met: list[threading.Event | None] = []
         self.lacks = "" if ways(0) else "it needs a proxy on the way of each client"
 
     def begin(self, draw: Draw, victim: int | None) -> str:
@@ -50,20 +55,33 @@ class OnWay:
         client = draw.anybody if victim is None else victim
         for way in self._ways(client):
             self._struck.append(way)
-            self._begins(way, draw)
+            self._met.append(self._begins(way, draw))
+        if self.lengths == BRIEFLY:
+            self._lie_in_wait()
         return f"the way of client {client}"
 
-    def end(self) -> None:
+    def end(self) -> str:
         """See the protocol."""
+        met, self._met = self._met, []
         while self._struck:
             self._ends(self._struck.pop())
+        return "" if _is_any_met(met) else "met nobody"
+
+    def _lie_in_wait(self) -> None:
+        deadline = time.monotonic() + IN_WAIT
+        while not _is_any_met(self._met) and time.monotonic() < deadline:
+            time.sleep(0.002)
+
+
+def _is_any_met(events: Sequence[threading.Event | None]) -> bool:
+    return any(one is None or one.is_set() for one in events)
 
 
 def way_faults(ways: Callable[[int], Sequence[Proxy]]) -> list[OnWay]:
     """Return what can be done to the ways of clients; `ways` gives the proxies of each."""
 
     def held(kind: str, role: Role, lengths: tuple[float, float]) -> list[OnWay]:
-        """Return each way alone, let through late at its end or _cut."""
+        """Return each way alone, let through late at its end, or lost then."""
         directions = (("requests", _hold_requests), ("replies", _hold_replies))
         ends = (("", _let_through), ("-then-cut", _lose_what_is_held))
         return [
@@ -80,7 +98,9 @@ def way_faults(ways: Callable[[int], Sequence[Proxy]]) -> list[OnWay]:
         ]
 
     def lost(
-        kind: str, begins: Callable[[Proxy, Draw], object], ends: Callable[[Proxy], None]
+        kind: str,
+        begins: Callable[[Proxy, Draw], threading.Event | None],
+        ends: Callable[[Proxy], None],
     ) -> OnWay:
         return OnWay(kind, "holder", ways, lengths=HELD, begins=begins, ends=ends)
 
@@ -104,20 +124,20 @@ def way_faults(ways: Callable[[int], Sequence[Proxy]]) -> list[OnWay]:
     ]
 
 
-def _hold_requests(way: Proxy, _: Draw) -> object:
-    return way.hold_requests(_whatever, times=ALWAYS)
+def _hold_requests(way: Proxy, _: Draw) -> threading.Event:
+    return way.hold_all_requests()
 
 
-def _hold_replies(way: Proxy, _: Draw) -> object:
-    return way.hold_replies(_whatever, times=ALWAYS)
+def _hold_replies(way: Proxy, _: Draw) -> threading.Event:
+    return way.hold_all_replies()
 
 
-def _lose_requests(way: Proxy, _: Draw) -> object:
-    return way.lose_requests(_whatever, times=ALWAYS)
+def _lose_requests(way: Proxy, _: Draw) -> threading.Event:
+    return way.lose_all_requests()
 
 
-def _lose_replies(way: Proxy, _: Draw) -> object:
-    return way.lose_reply_to(_whatever, times=ALWAYS)
+def _lose_replies(way: Proxy, _: Draw) -> threading.Event:
+    return way.lose_all_replies()
 
 
 def _cut(way: Proxy, _: Draw) -> None:
@@ -128,8 +148,8 @@ def _refuse(way: Proxy, _: Draw) -> None:
     way.refuse()
 
 
-def _cut_replies(way: Proxy, draw: Draw) -> object:
-    return way.cut_reply_to(_whatever, after=int(8 * draw.strength), times=ALWAYS)
+def _cut_replies(way: Proxy, draw: Draw) -> threading.Event:
+    return way.cut_all_replies(after=int(8 * draw.strength))
 
 
 def _delay(way: Proxy, draw: Draw) -> None:
@@ -154,7 +174,3 @@ def _accept(way: Proxy) -> None:
 
 def _hurry(way: Proxy) -> None:
     way.delay(0.0)
-
-
-def _whatever(_: object) -> bool:
-    return True

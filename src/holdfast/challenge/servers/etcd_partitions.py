@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from holdfast.challenge.eventually import eventually
 from holdfast.challenge.servers.etcd import Cluster, EtcdServer
-from holdfast.challenge.servers.proxy import Connection, Message, Proxy
+from holdfast.challenge.servers.proxy import Message, Proxy
+
+if TYPE_CHECKING:
+    from holdfast.challenge.servers.proxied import Connection
 
 FROM = re.compile(rb"X-Server-From: ([0-9a-f]+)\r\n")
 """What each member says in its first request to another."""

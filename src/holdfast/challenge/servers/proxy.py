@@ -9,8 +9,6 @@ at a time is under way.
 from __future__ import annotations
 
 import asyncio
-import socket
-import struct
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -18,9 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from holdfast.challenge.eventually import eventually
-
-RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER of no time: closing sends a reset, not an end."""
+from holdfast.challenge.servers.proxied import Connection, Direction
 
 
 @dataclass(frozen=True)
@@ -44,42 +40,6 @@ async def as_it_comes(stream: asyncio.StreamReader) -> AsyncGenerator[Message, N
     """Take for a message what arrives at once."""
     while data := await stream.read(65536):
         yield Message(data)
-
-
-class Direction:
-    """One way of one connection: to the server (up), or to the client (down)."""
-
-    def __init__(self) -> None:
-        self.is_dropped = False
-        self.cuts: dict[object, int] = {}
-        self.is_open = asyncio.Event()
-        self.is_open.set()
-
-
-class Connection:
-    """A client's connection and the one to the server that belongs to it."""
-
-    def __init__(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
-        self.client = client
-        self.server = server
-        self.up = Direction()
-        self.down = Direction()
-
-    def reset(self) -> None:
-        """Let both ends know that it is over."""
-        self.reset_client()
-        _reset(self.server)
-
-    def reset_client(self) -> None:
-        """Let only the client know that it is over."""
-        _reset(self.client)
-
-
-def _reset(writer: asyncio.StreamWriter) -> None:
-    sock = writer.get_extra_info("socket")
-    if sock is not None and sock.fileno() >= 0:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-    writer.transport.abort()
 
 
 @dataclass
@@ -123,6 +83,7 @@ class Proxy:
         self._division = division
         self._listens_within = listens_within
         self._rules: list[Rule] = []
+        self._strikes: list[Callable[[Connection], None]] = []
         self._connections: set[Connection] = set()
         self._is_refusing = False
         self._delay = 0.0
@@ -208,14 +169,37 @@ class Proxy:
 
     def lose_what_is_held(self) -> None:
         """Reset all connections with what is on its way there, and hold nothing more."""
-        self._rules.clear()
         self.reset()
+        self.let_through()
 
     # -- what a test may ask for: all connections ------------------------------------------
 
     def delay(self, seconds: float) -> None:
         """Let every message take so long from now on, in either direction."""
         self._delay = seconds
+
+    # Each of the next five acts on what is under way already, on those who connect later too, and
+    # until it is let through. The event is set when it has met anything.
+
+    def hold_all_requests(self) -> threading.Event:
+        """Keep whatever is on its way to the server."""
+        return self._strike(lambda one: one.up, lambda up: up.is_open.clear())
+
+    def hold_all_replies(self) -> threading.Event:
+        """Keep whatever is on its way to the client, also if it was asked before."""
+        return self._strike(lambda one: one.down, lambda down: down.is_open.clear())
+
+    def lose_all_requests(self) -> threading.Event:
+        """Drop whatever is on its way to the server."""
+        return self._strike(lambda one: one.up, lambda up: setattr(up, "is_dropped", True))
+
+    def lose_all_replies(self) -> threading.Event:
+        """Drop whatever is on its way to the client, also if it was asked before."""
+        return self._strike(lambda one: one.down, lambda down: setattr(down, "is_dropped", True))
+
+    def cut_all_replies(self, *, after: int) -> threading.Event:
+        """Deliver so many bytes of the next answer on each connection, then reset it."""
+        return self._strike(lambda one: one.down, lambda down: setattr(down, "cuts_all", after))
 
     def reset(self) -> None:
         """Reset all connections."""
@@ -277,6 +261,23 @@ class Proxy:
         self._rules.append(Rule(matches, act, nth - 1, times, met))
         return met
 
+    def _strike(
+        self, way: Callable[[Connection], Direction], act: Callable[[Direction], None]
+    ) -> threading.Event:
+        met = threading.Event()
+
+        def strike(one: Connection) -> None:
+            act(way(one))
+            way(one).met = met
+
+        async def strike_all() -> None:
+            self._strikes.append(strike)
+            for one in self._connections:
+                strike(one)
+
+        self._on_loop(strike_all)
+        return met
+
     def _on_loop(self, function: Callable[..., Awaitable[Any]], *arguments: object) -> Any:
         async def work() -> Any:
             return await function(*arguments)
@@ -284,9 +285,10 @@ class Proxy:
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(10)
 
     async def _open_all(self) -> None:
+        self._strikes.clear()
         for one in self._connections:
-            one.up.is_open.set()
-            one.down.is_open.set()
+            one.up.open()
+            one.down.open()
 
     async def _reset_all(self) -> None:
         for one in self._connections:
@@ -314,6 +316,8 @@ class Proxy:
             return
         one = Connection(client, server)
         self._connections.add(one)
+        for strike in self._strikes:
+            strike(one)
         try:
             await asyncio.gather(
                 self._pump(reader, server, one, one.up), self._pump(answers, client, one, one.down)
@@ -345,12 +349,14 @@ class Proxy:
                 async for message in messages:
                     if direction is one.up and message.is_ruled:
                         self._apply_rules(one, message)
+                    if direction.met is not None:
+                        direction.met.set()
                     if self._delay:
                         await asyncio.sleep(self._delay)
                     await direction.is_open.wait()
                     if direction.is_dropped:
                         continue
-                    cut = direction.cuts.get(message.number) if message.is_ruled else None
+                    cut = direction.cut_of(message.number) if message.is_ruled else None
                     writer.write(message.data[:cut])
                     await writer.drain()
                     if cut is not None:
