@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -203,3 +204,19 @@ def test_a_client_without_descriptors_cannot_reach_the_store(deployment, tmp_pat
     assert outcome.verdict == "valid", outcome.findings
     assert outcome.strikes
     assert any("Too many open files" in event.reason for event in outcome.events)
+
+
+def test_the_url_of_a_client_is_not_on_its_command_line(deployment, tmp_path):
+    """Whoever is on this machine can read that, and there may be a password in it."""
+    seen = []
+
+    def tell(now) -> None:
+        if now.grants:
+            seen.extend(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in family(os.getpid()))
+            raise Enough
+
+    run(setting(seconds=600.0), deployment, folder=tmp_path, progress=tell)
+
+    clients = [line for line in seen if b"holdfast.challenge.clients" in line]
+    assert len(clients) == CLIENTS
+    assert not any(b"redis://" in line for line in clients)

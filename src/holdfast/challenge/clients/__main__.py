@@ -1,4 +1,4 @@
-"""`python -m holdfast.challenge.clients PARENT ORDER`: one client, as a run starts it."""
+"""`python -m holdfast.challenge.clients PARENT`: one client, told by its standard input."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SETTLING = 5.0
 """How long what ends in the background may take, after all was closed."""
 
 
-def main(parent: int, text: str) -> None:
+def main(parent: int) -> None:
     """Do as ordered, until SIGTERM."""
     die_with(parent)
-    order = Order.read(text)
+    order = Order.read(sys.stdin.read())
     signals = Signals()
     diary = Diary(Path(order.diary), client=order.client)
     writes = WORKLOADS[order.workload].writes
@@ -60,4 +60,4 @@ def settled(before: tuple[int, int]) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(int(sys.argv[1]))

@@ -222,14 +222,15 @@ class Fleet:
             process = subprocess.Popen(  # noqa: S603 - our own program
                 [
                     *(sys.executable, "-P", "-X", "faulthandler"),
-                    *("-m", "holdfast.challenge.clients", str(os.getpid()), order.text()),
+                    *("-m", "holdfast.challenge.clients", str(os.getpid())),
                 ],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=said,
                 stderr=said,
                 start_new_session=True,  # Ctrl-C is the run's; it ends them in its own way
                 env=_environment(),
             )
+        order.tell(process)
         return Life(client, process, Reader(diary), log, last_words, is_first=life == 0)
 
 
