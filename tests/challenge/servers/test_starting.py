@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from puppets import environment
@@ -135,19 +136,33 @@ def test_one_that_wants_another_end_than_a_kill_gets_it_also_when_it_is_frozen(t
     assert (tmp_path / "goodbye").exists()
 
 
-def test_it_dies_with_the_run_that_started_it_even_if_that_is_killed():
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_it_dies_with_the_run_that_started_it_and_so_do_children_that_stand_still(number):
+    """However the run ended; and its directories are gone."""
     script = """
+import socket, time
 from servers.echo import EchoServer
-print(EchoServer().start().process.pid, flush=True)
-import time; time.sleep(600)
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.processes import family
+server = EchoServer().start()
+with socket.create_connection(("127.0.0.1", server.port)):
+    eventually(lambda: len(family(server.process.pid)) == 2)
+    server.pause()
+    print(*family(server.process.pid), flush=True)
+    print(server.directory, flush=True)
+    time.sleep(600)
 """
     command = [sys.executable, "-c", script]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment())
     assert run.stdout is not None
     with run.stdout as lines:
-        pid = int(lines.readline())
+        pids = [int(one) for one in lines.readline().split()]
+        directory = Path(lines.readline().decode().strip())
+    assert len(pids) == 2
+    assert directory.exists()
 
-    run.kill()
+    run.send_signal(number)
     run.wait()
 
-    eventually(lambda: is_dead(pid), what="it is dead too")
+    eventually(lambda: all(map(is_dead, pids)), what="they are dead too")
+    eventually(lambda: not directory.exists(), what="its directory is gone")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.challenge.servers.leaving_nothing import run_directory
 from holdfast.challenge.servers.starting import Started
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ class Sqlite(Started):
 
     def __init__(self, *, ttl: float) -> None:
         del ttl
-        self._directory = Path(tempfile.mkdtemp(prefix="holdfast-challenge-"))
+        self._directory = run_directory("holdfast-challenge-")
         self.url = f"sqlite://{self._directory / 'locks.db'}"
 
     def start(self) -> Self:

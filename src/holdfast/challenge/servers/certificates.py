@@ -6,11 +6,12 @@ import atexit
 import os
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from holdfast.challenge.servers.leaving_nothing import run_directory
 
 if TYPE_CHECKING:
     from holdfast.challenge.servers.starting import Server
@@ -36,7 +37,7 @@ class Certificates:
 @cache
 def certificates() -> Certificates:
     """Return those of this run."""
-    directory = Path(tempfile.mkdtemp(prefix="holdfast-tls-"))
+    directory = run_directory("holdfast-tls-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     authority, its_key = _made(directory, "authority", "-subj", "/CN=tests")
     signed = (

@@ -7,11 +7,11 @@ import os
 import shutil
 import struct
 import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from holdfast.challenge.servers.leaving_nothing import run_directory
 from holdfast.challenge.servers.mariadb import MariadbServer
 from holdfast.challenge.servers.postgresql import PostgresqlServer
 from holdfast.challenge.servers.redis import RedisServer
@@ -59,7 +59,7 @@ def clock_lacks() -> str:
 @cache
 def library() -> Path:
     """Return the compiled shim, made once in a run."""
-    directory = Path(tempfile.mkdtemp(prefix="holdfast-clock-"))
+    directory = run_directory("holdfast-clock-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     directory.chmod(0o755)  # read by servers that are not root
     target = directory / "clock_shift.so"

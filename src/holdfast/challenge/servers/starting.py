@@ -25,18 +25,18 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import ExitStack, suppress
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
 from holdfast.challenge.eventually import eventually
 from holdfast.challenge.processes import family, freeze_family, is_dead, signal_all, thaw_family
+from holdfast.challenge.servers.leaving_nothing import run_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 SHOWN = 4000
 """So many characters of a long log are shown from its beginning, and as many from its end."""
@@ -362,7 +362,7 @@ def _built(kind: type[Server]) -> Path:
 
 
 def _directory(name: str, account: str) -> Path:
-    directory = Path(tempfile.mkdtemp(prefix=f"holdfast-{name}-"))
+    directory = run_directory(f"holdfast-{name}-")
     if _as(account):
         shutil.chown(directory, account)
     return directory
