@@ -8,8 +8,10 @@ from redis.exceptions import TimeoutError as Unanswered
 from servers.redis import shared_server
 
 from holdfast import Locks
+from holdfast.challenge.clients.fleet import Fleet
 from holdfast.challenge.deployments.choosing import given
 from holdfast.challenge.fault import Draw
+from holdfast.challenge.nemesis.choosing import chosen
 from holdfast.challenge.servers.starting import CannotStart
 
 
@@ -58,9 +60,11 @@ def test_a_client_of_a_given_server_is_served_by_its_way():
         assert not one.forgives("server-paused")
 
 
-def test_a_given_redis_is_paused_by_its_own_command_and_resumed():
+@pytest.mark.parametrize("options", ["", "?durability=fsync&request_timeout=5"])
+def test_a_given_redis_is_paused_by_its_own_command_and_resumed(options):
+    """Also where its URL has options that only Holdfast knows."""
     server = shared_server()
-    with given(server.url, ttl=5.0) as one:
+    with given(f"{server.url}{options}", ttl=5.0) as one:
         [fault] = one.faults()
         assert fault.kind == "server-paused"
         assert fault.is_destructive
@@ -74,6 +78,16 @@ def test_a_given_redis_is_paused_by_its_own_command_and_resumed():
 
         with server.client(socket_timeout=PATIENT) as client:
             assert client.set("anything", "1")
+
+
+def test_a_given_server_is_struck_only_where_somebody_said_that_it_may_be(tmp_path):
+    for may_break, made in ((False, []), (True, ["server-paused"])):
+        with given("redis://host9", ttl=5.0, may_break=may_break) as one:
+            fleet = Fleet(0, tmp_path, lambda *_: None)
+            faults, not_made = chosen(["server-paused"], fleet=fleet, deployment=one)
+
+            assert [fault.kind for fault in faults] == made
+            assert ("others may use" in not_made.get("server-paused", "")) != may_break
 
 
 def test_a_scheme_that_nobody_knows_is_refused():

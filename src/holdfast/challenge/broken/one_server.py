@@ -11,6 +11,7 @@ from holdfast.challenge.nemesis.on_ways import OnWay
 from holdfast.challenge.servers.proxy import Message, Proxy
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Sequence
 
     from holdfast.challenge.fault import Draw, Fault
@@ -52,7 +53,7 @@ class OneServer(Redis):
             way.delay(0.0)
 
 
-def _cut_replies(way: Proxy, _: Draw) -> object:
+def _cut_replies(way: Proxy, _: Draw) -> threading.Event:
     return way.cut_reply_to(_is_no_greeting, times=inf)
 
 

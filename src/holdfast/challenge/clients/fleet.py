@@ -49,7 +49,6 @@ class Life:
     last_words: Path
     is_first: bool
     was_killed: bool = False
-    is_frozen: bool = False
     has_begun: bool = False
     """Whether it has asked for anything."""
     was_answered: bool = False
@@ -145,13 +144,11 @@ class Fleet:
     def freeze(self, number: int) -> None:
         """Let it stand still, and come back when it does."""
         life = self._lives[number]
-        life.is_frozen = True
         with suppress(ChildProcessError):  # it ended just now, by itself
             freeze(life.process)
 
     def thaw(self, number: int) -> None:
         """Let it go on."""
-        self._lives[number].is_frozen = False
         self._lives[number].process.send_signal(signal.SIGCONT)
 
     def kill(self, number: int) -> None:

@@ -6,11 +6,11 @@ All its clients notice, so they are destructive.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 import redis
 
-from holdfast.backends.redis.addresses import address_of_url
+from holdfast.backends.redis.addresses import address_of_url, understood
 from holdfast.challenge.deployments.on_servers import PAUSED, OnServers
 from holdfast.core.locating import masked, split
 
@@ -20,13 +20,20 @@ if TYPE_CHECKING:
     from holdfast.challenge.fault import Draw, Fault
 
 
-def redis_faults(url: str, *, store: str) -> Sequence[Fault]:
-    """Return what a Redis server can be asked for, or the Sentinels that watch one."""
+PATIENCE = 10.0
+"""So many seconds a server may take to answer; one that never does must not keep the run."""
+
+
+def redis_faults(url: str, *, store: str, lacks: str = "") -> Sequence[Fault]:
+    """Return what a Redis server can be asked for, or the Sentinels that watch one.
+
+    What it `lacks` is why it must not be asked, if it must not.
+    """
     if store == "redis":
         one = _Pausing(url)
-        return [OnServers("server-paused", PAUSED, one.begin, one.end)]
+        return [OnServers("server-paused", PAUSED, one.begin, one.end, lacks=lacks)]
     if store == "sentinel":
-        return [OnServers("failover", (1.0, 2.0), _FailingOver(url).begin)]
+        return [OnServers("failover", (1.0, 2.0), _FailingOver(url).begin, lacks=lacks)]
     return []
 
 
@@ -40,13 +47,20 @@ class _Pausing:
         self._url = url
 
     def begin(self, draw: Draw) -> str:
-        with redis.Redis.from_url(self._url) as client:
+        with self._client() as client:
             client.client_pause(round(draw.length * 1000), all=False)
         return "the server"
 
     def end(self) -> None:
-        with redis.Redis.from_url(self._url) as client:
+        with self._client() as client:
             client.client_unpause()
+
+    def _client(self) -> redis.Redis:
+        # The URL may have options that are ours, and none of the driver's.
+        parts = split(self._url)
+        options = understood(dict(parse_qsl(parts.query)), by=redis.SSLConnection)
+        url = parts._replace(query=urlencode(options)).geturl()
+        return redis.Redis.from_url(url, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE)
 
 
 class _FailingOver:

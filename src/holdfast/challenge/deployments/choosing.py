@@ -47,6 +47,8 @@ _SCHEMES = {
 }
 """Which store a URL names, where that is not its scheme."""
 
+NOT_ALLOWED = "it would strike servers that others may use, and nobody said that it may"
+
 
 def own_servers(store: str, *, ttl: float) -> AbstractContextManager[Deployment]:
     """Return the deployment of a store, which has servers in its block; leases will be `ttl` long.
@@ -58,8 +60,11 @@ def own_servers(store: str, *, ttl: float) -> AbstractContextManager[Deployment]
     return cast("Callable[..., AbstractContextManager[Deployment]]", _kind(store))(ttl=ttl)
 
 
-def given(url: str, *, ttl: float) -> AbstractContextManager[Deployment]:
-    """Return the deployment at a URL, which is neither started nor stopped."""
+def given(url: str, *, ttl: float, may_break: bool = False) -> AbstractContextManager[Deployment]:
+    """Return the deployment at a URL, which is neither started nor stopped.
+
+    Unless it `may_break`, no run makes a fault that others who use it would notice.
+    """
     del ttl
     scheme = url.partition(":")[0]
     store = _SCHEMES.get(scheme, scheme)
@@ -71,7 +76,8 @@ def given(url: str, *, ttl: float) -> AbstractContextManager[Deployment]:
     faults: Sequence[Fault] = ()
     if _BACKENDS[store] == "redis":
         asked = importlib.import_module("holdfast.challenge.deployments.asked")
-        faults = asked.redis_faults(url, store=store)
+        lacks = "" if may_break else NOT_ALLOWED
+        faults = asked.redis_faults(url, store=store, lacks=lacks)
     return Given(url, store=store, documented=documented, faults=faults)
 
 

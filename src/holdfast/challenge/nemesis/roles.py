@@ -39,8 +39,8 @@ class Roles:
     def who(self, role: Role, among: Iterable[str]) -> str | None:
         """Return who has the role, if anybody has.
 
-        Of several holders and waiters it is the one that has been so for longest, of several who
-        ask the one that began last: its request is most likely still under way.
+        Of several holders and waiters it is the one that has written nothing for longest, of
+        several who ask the one that began last: its request is most likely still under way.
         """
         there = [client for client in among if client in self._last]
         asking = sorted(filter(self._asks, there), key=lambda one: self._last[one].at)

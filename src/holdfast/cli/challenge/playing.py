@@ -76,7 +76,7 @@ def played(wanted: Wanted, *, folder: Path | None, teller: Teller, end: Stopping
             faults, barred = allowed(
                 all_faults(Fleet(0, kept, _nobody), deployment),
                 wanted.faults,
-                may_break=wanted.may_break or wanted.url is None or is_here(wanted.url),
+                may_break=wanted.url is None or _may_break(wanted, wanted.url),
             )
         if wanted.url is not None:
             _look_at(wanted.url, teller)
@@ -113,6 +113,10 @@ def played(wanted: Wanted, *, folder: Path | None, teller: Teller, end: Stopping
         return outcome
 
 
+def _may_break(wanted: Wanted, url: str) -> bool:
+    return wanted.may_break or is_here(url)
+
+
 @contextmanager
 def _deployment(wanted: Wanted, teller: Teller) -> Iterator[Deployment]:
     try:
@@ -123,7 +127,8 @@ def _deployment(wanted: Wanted, teller: Teller) -> Iterator[Deployment]:
         elif wanted.url is None:
             made = own_servers(wanted.start, ttl=wanted.ttl)
         else:
-            made = given(wanted.url, ttl=wanted.ttl)
+            may_break = _may_break(wanted, wanted.url)
+            made = given(wanted.url, ttl=wanted.ttl, may_break=may_break)
         with made as deployment:
             yield deployment
     except CannotStart as error:
