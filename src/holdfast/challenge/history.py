@@ -46,8 +46,8 @@ class Event:
     deadline: float | None = None
     """Until when the lease says that it may be acted upon, where it says so.
 
-    By the clock of `at`: how long it said, counted from after it was asked, so that who is frozen
-    in between writes down a later one and accuses nobody.
+    By the clock of `at`, and read after it was asked, so that who is frozen in between writes down
+    a later one and accuses nobody.
     """
 
     def line(self) -> str:

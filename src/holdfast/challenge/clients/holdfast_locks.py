@@ -18,7 +18,6 @@ from holdfast.errors import (
     TokenUnavailable,
 )
 from holdfast.model import ALL
-from holdfast.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -243,7 +242,12 @@ def _token(lease: Lease | AsyncLease) -> int | None:
 
 
 def _checked(lease: Lease | AsyncLease) -> float:
-    """Return until when it may be acted upon; who is frozen here only tells a later time."""
+    """Return until when it may be acted upon, by the clock of the diary.
+
+    As the lease has it, and not what `remaining` makes of it, which is never less than nothing: a
+    lease that says yes after its own deadline would never be found. A deadline only ever grows, so
+    who is frozen here tells a later one and accuses nobody.
+    """
     with _in_our_words():
         lease.check()
-    return lease.remaining + Clock.now()
+    return lease._hold.until  # noqa: SLF001 - as above
