@@ -80,8 +80,8 @@ def test_a_reader_beside_a_writer_is_shown_without_the_other_readers(history):
 
 @pytest.mark.parametrize(
     ("began", "ended"),
-    [(1.5, 2.5), (0.5, 1.0), (-2.0, -1.0)],
-    ids=["meanwhile", "just before", "while its lease may last"],
+    [(1.5, 2.5), (0.5, 1.0), (-2.0, 1.5)],
+    ids=["meanwhile", "while its lease may last", "granted under it"],
 )
 def test_an_overlap_that_a_page_foresees_is_counted(history, began, ended):
     overlap(history)
@@ -97,7 +97,8 @@ def test_an_overlap_that_a_page_foresees_is_counted(history, began, ended):
 
 
 @pytest.mark.parametrize(
-    ("kind", "began", "ended"), [("failover", -9.0, -1.5), ("failover", 2.5, 3.0), ("frozen", 1, 3)]
+    ("kind", "began", "ended"),
+    [("failover", -9.0, -1.5), ("failover", -2.0, 0.5), ("failover", 2.5, 3.0), ("frozen", 1, 3)],
 )
 def test_another_fault_or_another_time_excuses_nothing(history, kind, began, ended):
     overlap(history)
@@ -105,6 +106,56 @@ def test_another_fault_or_another_time_excuses_nothing(history, kind, began, end
     [found] = judge(history.recorded(strikes=[Strike(kind, "x", began, ended)], forgives=FAILOVER))
 
     assert not found.is_documented
+
+
+def test_what_was_granted_after_a_fault_is_not_excused_by_it(history):
+    """However long a run waits for somebody to come in, and however late it was itself."""
+    history.held("a", 3.0, 4.0)
+    history.held("b", 3.2, 4.0)
+
+    [found] = judge(
+        history.recorded(
+            strikes=[Strike("failover", "x", 1.0, 2.5)], forgives=FAILOVER, bound=100.0
+        )
+    )
+
+    assert not found.is_documented
+
+
+def test_what_a_fault_ended_early_is_believed_in_for_a_ttl_and_no_longer(history):
+    history.held("a", 1.0, 9.0)
+    history.held("b", 4.0, 5.0)
+
+    [found] = judge(
+        history.recorded(
+            strikes=[Strike("failover", "x", 2.0, 2.5)], forgives=FAILOVER, bound=100.0
+        )
+    )
+
+    assert not found.is_documented
+
+
+def test_what_was_granted_under_a_fault_may_be_heard_of_when_it_is_over(history):
+    history.acquire("a", 2.4, 2.6)
+    history.check("a", 1, 3.2)
+    history.held("b", 3.1, 3.3)
+
+    [found] = judge(
+        history.recorded(strikes=[Strike("failover", "x", 2.0, 2.5)], forgives=FAILOVER)
+    )
+
+    assert found.is_documented
+
+
+def test_a_store_that_comes_back_late_is_behind_with_its_tokens_then(history):
+    history.held("a", 1.0, 2.0, token=100)
+    history.held("b", 60.0, 61.0, token=1)
+
+    [found] = judge(
+        history.recorded(strikes=[Strike("failover", "x", 2.0, 2.5)], forgives=FAILOVER)
+    )
+
+    assert (found.kind, found.is_documented) == ("token", True)
 
 
 def test_a_store_that_forgot_its_tokens_is_behind_for_long(history):

@@ -38,7 +38,7 @@ def faults_of_exclusion(recorded: Recorded, done: Sequence[Operation]) -> list[F
         shown = proven(violation) if is_shown else violation
         if shown is None:
             continue
-        reason = reason_to_forgive(recorded, violation.at)
+        reason = reason_to_forgive(recorded, shown)
         if violation.kind == "token":
             # A store that forgot a hold is behind with its tokens for many grants, not for a
             # while: whatever else is below the same hold has the same cause.
