@@ -230,6 +230,23 @@ def test_a_name_that_stays_closed_in_a_quiet_stretch_is_found(history):
     assert "for 6.0 s" in found.message
 
 
+@pytest.mark.parametrize("at", [3.5, 8.9, 0.5])
+def test_a_machine_that_is_late_is_given_more_time(history, at):
+    dead_holder(history, 9.0)
+
+    assert judge(history.recorded(quiets=[(3.0, 9.0)], hiccups=[(at, 0.4)])) == []
+
+
+def test_what_comes_late_at_another_time_excuses_nothing(history):
+    dead_holder(history, 9.0)
+    history.held("c", 9.1, 30.0)
+
+    [found] = judge(history.recorded(quiets=[(3.0, 40.0)], hiccups=[(12.0, 5.0), (35.0, 5.0)]))
+
+    assert (found.kind, found.at) == ("stall", 3.0)
+    assert "no more than 3.0 s may pass" in found.message
+
+
 def test_nobody_says_so_while_faults_strike(history):
     dead_holder(history, 9.0)
 

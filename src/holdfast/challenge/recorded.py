@@ -43,7 +43,10 @@ class Recorded:
     """What is still held though everybody is gone, in words."""
     ttl: float
     bound: float
-    """How long after the ttl of a dead holder somebody else has to be inside."""
+    """How long after the ttl of a dead holder somebody else has to be inside, on a machine that
+    does little else."""
+    hiccups: Sequence[tuple[float, float]] = ()
+    """When the run itself came late in a quiet stretch, and by how many seconds."""
     forgives: Mapping[str, str] = field(default_factory=dict)
     """The kinds of fault under which two may hold at once, and the page's reason."""
     is_guarded: bool = False
@@ -52,8 +55,3 @@ class Recorded:
     """Whether the lock serves in the order of arrival, so that nobody is passed over for ever."""
     is_renewed: bool = False
     """Whether a lease lasts for as long as it is held, however short its ttl is."""
-
-    @property
-    def patience(self) -> float:
-        """How long a name may stay closed after whatever closed it."""
-        return self.ttl + self.bound

@@ -10,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, cast
 
 from holdfast.challenge.checker.judging import judge
+from holdfast.challenge.checker.patience import LATENESS
 from holdfast.challenge.clients.fleet import Fleet
 from holdfast.challenge.clients.order import Order
 from holdfast.challenge.contender import made_by
@@ -44,9 +45,6 @@ RECENTLY = 20.0
 """How far back is judged while it runs: what is older has been judged before."""
 BOUND = 2.5
 """How long after a ttl somebody has to be inside, on a machine that does little else."""
-LATENESS = 10.0
-"""How much longer for each second that the run itself came late in a quiet stretch: clients have as
-little of the machine as it has, and each hand-over takes several of them."""
 STARTING = 120.0
 """How long clients may take to begin."""
 AIMING = 0.5
@@ -144,7 +142,7 @@ class _Run:
         made = made_by(make)
         self._surveyor = cast("Surveys", made) if hasattr(made, "left") else None
         self._is_fair = self._surveyor is not None and self._surveyor.is_fair(deployment.url)
-        self._lateness = 0.0
+        self._hiccups: list[tuple[float, float]] = []
         self._next_sweep = self._next_told = 0.0
         self._recent: list[Event] = []
         self._found: dict[tuple[str, float], Finding] = {}
@@ -242,7 +240,7 @@ class _Run:
         to be found again: that takes its time, once for each loss, and is no stall.
         """
         since = Clock.now()
-        deadline = since + losses * (self._setting.ttl + self._patience)
+        deadline = since + losses * (self._setting.ttl + self._patience())
         while Clock.now() < deadline:
             if self._roles.were_let_in(self._fleet.clients, since=since):
                 return
@@ -252,12 +250,14 @@ class _Run:
         """Let nothing happen for so long that whoever stalls is seen to."""
         began = Clock.now()
         self._quiets.append((began, began))
-        while Clock.now() < began + max(lasts, 1.1 * (self._setting.ttl + self._patience)):
+        while Clock.now() < began + max(lasts, 1.1 * (self._setting.ttl + self._patience(began))):
             self._tick("quiet")
             before = Clock.now()
             time.sleep(TICK)
-            self._lateness = max(self._lateness, Clock.now() - before - TICK)
-            self._quiets[-1] = (began, Clock.now())
+            now = Clock.now()
+            if now - before > 2.0 * TICK:
+                self._hiccups.append((now, now - before - TICK))
+            self._quiets[-1] = (began, now)
 
     def _until_all_have_begun(self, doing: str) -> None:
         deadline = Clock.now() + STARTING
@@ -276,7 +276,7 @@ class _Run:
         self._progress("ending")
         self._fleet.end()
         # What has an end is over by then, also on a machine that was late with all of it.
-        deadline = Clock.now() + 2.0 * (self._setting.ttl + self._patience)
+        deadline = Clock.now() + 2.0 * (self._setting.ttl + self._patience())
         while self._surveyor is not None:
             try:
                 self._left = self._surveyor.left(self._deployment.url, self._name)
@@ -316,7 +316,7 @@ class _Run:
 
     def _sweep(self, now: float) -> None:
         """Judge what is new; only at the end of the run is all of it judged."""
-        since = now - RECENTLY - 2.0 * (self._setting.ttl + self._patience)
+        since = now - RECENTLY - 2.0 * (self._setting.ttl + self._patience())
         self._recent = begun_since(self._recent, since)
         writes = [one for one in self._resource.writes if one.at >= since]
         recent = replace(self._recorded(), events=self._recent, writes=writes)
@@ -334,10 +334,11 @@ class _Run:
         wrong = frozenset(one.kind for one in found if not one.is_documented)
         self._tell(Progress(seconds, doing, outcome.grants, len(found), wrong))
 
-    @property
-    def _patience(self) -> float:
-        """How long after a ttl somebody has to be inside, on this machine as it is just now."""
-        return self._bound + LATENESS * self._lateness
+    def _patience(self, since: float = 0.0) -> float:
+        """Return how long after a ttl somebody has to be inside, on this machine at its worst."""
+        return self._bound + LATENESS * max(
+            (late for at, late in self._hiccups if at >= since), default=0.0
+        )
 
     # -- judging ---------------------------------------------------------------------------
 
@@ -359,7 +360,8 @@ class _Run:
             exits=self._fleet.exits,
             left=self._left,
             ttl=self._setting.ttl,
-            bound=self._patience,
+            bound=self._bound,
+            hiccups=self._hiccups,
             forgives={kind: self._deployment.forgives(kind) for kind in sorted(kinds)},
             is_guarded=self._workload.is_guarded,
             is_fair=self._is_fair,

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from holdfast.challenge.checker.asking import asked
-from holdfast.challenge.checker.spans import Span
+from holdfast.challenge.checker.patience import too_long
 from holdfast.challenge.outcome import Finding
 
 if TYPE_CHECKING:
@@ -28,14 +28,12 @@ def passed_over(recorded: Recorded, done: Sequence[Operation]) -> Iterator[Findi
     for one in done:
         if one.act == "acquire" and one.is_ok and one.answered is not None:
             granted[one.name].append(one.answered)
-    quiets = [Span(start, end) for start, end in recorded.quiets]
     for name, by_client in asked(recorded, done).items():
         times = sorted(granted[name])
         for client, spans in by_client.items():
-            long = [one for one in spans if one.length > recorded.patience]
-            for span in (one.within(quiet) for one in long for quiet in quiets):
+            for span, _ in too_long(recorded, spans):
                 others = bisect_left(times, span.end) - bisect_right(times, span.start)
-                if span.length > recorded.patience and others > ROUNDS * len(by_client):
+                if others > ROUNDS * len(by_client):
                     yield Finding(
                         "stall",
                         span.start,

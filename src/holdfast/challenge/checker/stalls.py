@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.challenge.checker.asking import asked, short_pause
 from holdfast.challenge.checker.holds import definite_holds
+from holdfast.challenge.checker.patience import too_long
 from holdfast.challenge.checker.spans import Span, gaps, joined
 from holdfast.challenge.outcome import Finding
 
@@ -28,7 +29,10 @@ def stalls(recorded: Recorded, done: Sequence[Operation]) -> Iterator[Finding]:
     for name, by_client in asked(recorded, done).items():
         everybody = [span for spans in by_client.values() for span in spans]
         together = joined(everybody, pause=short_pause(recorded))
-        for idle in _idle(recorded, busy[name], together):
+        # Few gaps are long, so they come first.
+        free = [gap for gap in gaps(busy[name]) if gap.length > recorded.bound]
+        closed = (span.within(gap) for gap in free for span in together)
+        for idle, patience in too_long(recorded, closed):
             clients = sorted(
                 client
                 for client, spans in by_client.items()
@@ -39,21 +43,9 @@ def stalls(recorded: Recorded, done: Sequence[Operation]) -> Iterator[Finding]:
                 idle.start,
                 f"{name}: nobody was inside and nobody came in for {idle.length:.1f} s from "
                 f"{idle.start:.3f} on, though nothing struck and {', '.join(clients)} asked; "
-                f"no more than {recorded.patience:.1f} s may pass",
+                f"no more than {patience:.1f} s may pass",
                 clients=tuple(clients),
             )
-
-
-def _idle(recorded: Recorded, busy: list[Span], together: list[Span]) -> Iterator[Span]:
-    """Yield the parts of quiet stretches that are too long; few gaps are, so they come first."""
-    quiets = [Span(start, end) for start, end in recorded.quiets]
-    for gap in gaps(busy):
-        if gap.length > recorded.patience:
-            for quiet in quiets:
-                for span in together:
-                    idle = span.within(gap).within(quiet)
-                    if idle.length > recorded.patience:
-                        yield idle
 
 
 def _busy(done: Sequence[Operation]) -> defaultdict[str, list[Span]]:
