@@ -77,6 +77,21 @@ class NeverOpens(LetsAllIn):
         raise Refused("it stays closed")
 
 
+class NeverAnswers(LetsAllIn):
+    """Lets nobody in, and says nothing for as long as anybody asks."""
+
+    def acquire(self, _: str, *, timeout: float) -> Self:
+        time.sleep(10.0 + timeout)
+        raise Refused("it stays closed")
+
+
+class CrashesAtOnce(LetsAllIn):
+    """Takes the interpreter with it when it is asked for anything."""
+
+    def acquire(self, _: str, **__: float) -> Self:
+        os.abort()
+
+
 class CannotBegin(LetsAllIn):
     """Says why."""
 

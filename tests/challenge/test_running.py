@@ -14,7 +14,9 @@ from challenge.one_redis import one_redis
 from puppets import environment
 
 from holdfast.challenge.checker.judging import judge
-from holdfast.challenge.clients.fleet import ClientFailed
+from holdfast.challenge.clients import fleet as fleet_module
+from holdfast.challenge.clients.fleet import ClientFailed, Fleet
+from holdfast.challenge.clients.order import Order
 from holdfast.challenge.eventually import eventually
 from holdfast.challenge.keeping import kept
 from holdfast.challenge.nemesis.choosing import NoSuchFault
@@ -104,6 +106,150 @@ def test_a_lock_that_lets_nobody_in_has_stalled(deployment, tmp_path):
     )
 
     assert "stall" in {finding.kind for finding in outcome.findings}
+
+
+def test_a_lock_that_never_opened_has_stalled_also_when_its_time_is_over(deployment, tmp_path):
+    outcome = run(
+        setting(workload="lock", seconds=0.1),
+        deployment,
+        make="challenge.odd_contenders:NeverAnswers",
+        folder=tmp_path,
+        bound=0.1,
+    )
+
+    assert outcome.verdict == "invalid"
+    assert {finding.kind for finding in outcome.findings} == {"stall"}
+
+
+def test_a_client_that_a_signal_kills_in_its_first_operation_has_crashed(deployment, tmp_path):
+    outcome = run(
+        setting(workload="lock", seconds=60.0),
+        deployment,
+        make="challenge.odd_contenders:CrashesAtOnce",
+        folder=tmp_path,
+        stops_at="crash",
+    )
+
+    assert "crash" in {finding.kind for finding in outcome.findings}
+
+
+class Breaks:
+    """A deployment whose only fault cannot be ended."""
+
+    kind, role, is_destructive, lacks, lengths = "breaks", None, False, "", (0.0, 0.0)
+
+    def __init__(self, deployment) -> None:
+        self.store, self.url = deployment.store, deployment.url
+        self.url_for, self.ways, self.forgives = (
+            deployment.url_for, deployment.ways, deployment.forgives,
+        )  # fmt: skip
+
+    def faults(self):
+        return [self]
+
+    def begin(self, *_: object) -> str:
+        return "the server"
+
+    def end(self) -> None:
+        raise ConnectionRefusedError("it does not come back")
+
+
+def test_what_was_found_is_told_though_a_fault_cannot_be_ended(deployment, tmp_path):
+    outcome = run(
+        setting("breaks", workload="lock", seconds=60.0),
+        Breaks(deployment),
+        make="challenge.odd_contenders:LetsAllIn",
+        folder=tmp_path,
+    )
+
+    assert "overlap" in {finding.kind for finding in outcome.findings}
+    assert "it does not come back" in outcome.cut_short
+    assert [strike.kind for strike in outcome.strikes] == ["breaks"]
+    assert judged_again(tmp_path)[-1] == outcome.findings
+
+
+def test_a_fault_that_cannot_be_ended_ends_the_run_where_nothing_was_found(deployment, tmp_path):
+    with pytest.raises(ConnectionRefusedError, match="it does not come back"):
+        run(setting("breaks", seconds=60.0), Breaks(deployment), folder=tmp_path)
+
+    assert kept(tmp_path)[1].strikes
+
+
+def test_enough_is_enough_also_where_a_fault_cannot_be_ended(deployment, tmp_path):
+    def tell(now) -> None:
+        if now.doing == "breaks":
+            raise Enough
+
+    class BreaksLate(Breaks):
+        lengths = (600.0, 600.0)
+
+    outcome = run(
+        setting("breaks", seconds=600.0), BreaksLate(deployment), folder=tmp_path, progress=tell
+    )
+
+    assert not outcome.findings
+    assert "it does not come back" in outcome.cut_short
+
+
+def test_the_run_can_be_ended_while_it_ends(deployment, tmp_path):
+    def tell(now) -> None:
+        if now.doing == "ending":
+            raise Enough
+
+    outcome = run(
+        setting(workload="lock", seconds=0.1), deployment, folder=tmp_path, progress=tell, bound=0.1
+    )
+
+    assert outcome.verdict == "valid"
+
+
+def test_no_client_is_left_where_starting_them_is_interrupted(tmp_path):
+    def ordered(number: int, client: str, diary: Path, last_words: Path) -> Order:
+        if number == 1:
+            raise KeyboardInterrupt
+        return order(client, diary, last_words)
+
+    fleet = Fleet(2, tmp_path, ordered)
+    with pytest.raises(KeyboardInterrupt), fleet:
+        pass
+
+    assert not fleet.clients
+    assert not alive()
+
+
+def test_no_client_is_left_where_ending_them_is_interrupted(tmp_path, monkeypatch):
+    def ordered(_: int, client: str, diary: Path, last_words: Path) -> Order:
+        return order(client, diary, last_words)
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    fleet = Fleet(3, tmp_path, ordered)
+    with fleet:
+        eventually(lambda: fleet.look() and fleet.have_all_begun)
+        monkeypatch.setattr(fleet_module, "noted", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fleet.end()
+
+    assert not alive()
+
+
+def order(client: str, diary: Path, last_words: Path) -> Order:
+    make = "challenge.odd_contenders:LetsAllIn"
+    return Order(client, make, "x", ("n",), "lock", 1.0, 1, str(diary), str(last_words), "")
+
+
+def alive() -> list[int]:
+    """Return the clients of this process that live."""
+    found = [one for one in family(os.getpid())[1:] if not is_dead(one)]
+    return [one for one in found if b"holdfast.challenge.clients" in commanded(one)]
+
+
+def commanded(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # gone meanwhile
+        return b""
 
 
 def test_what_clients_did_not_give_back_is_told(deployment, tmp_path):

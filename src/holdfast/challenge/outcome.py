@@ -83,6 +83,8 @@ class Outcome:
     not_made: dict[str, str] = field(default_factory=dict)
     """Faults that could not be made here, and why."""
     grants: int = 0
+    cut_short: str = ""
+    """What ended it before its time and was no finding, in words; empty if nothing did."""
 
     @property
     def verdict(self) -> Verdict:

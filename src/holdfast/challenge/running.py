@@ -154,18 +154,26 @@ class _Run:
             self._setting.faults, fleet=self._fleet, deployment=self._deployment
         )
         outcome.began = Clock.now()
-        with ExitStack() as stack:
-            stack.enter_context(self._resource)
-            stack.enter_context(self._fleet)
-            try:
+        failed: Exception | None = None
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(self._resource)
+                stack.enter_context(self._fleet)
                 self._play()
-            except Enough:
-                pass
-            else:
                 self._end()
-        outcome.ended = Clock.now()
-        self._judge()
-        keep(self._recorded(), setting=self._setting, folder=self._folder)
+        except Enough:
+            pass
+        except Exception as error:  # noqa: BLE001 - told below, unless there is worse to tell
+            failed = error
+        finally:  # what was found is kept, whatever ended the run
+            outcome.ended = Clock.now()
+            self._judge()
+            keep(self._recorded(), setting=self._setting, folder=self._folder)
+        if failed is not None:
+            was_enough = isinstance(failed.__context__, Enough)
+            if outcome.verdict != "invalid" and not was_enough:
+                raise failed
+            outcome.cut_short = f"{type(failed).__name__}: {failed}"
         return outcome
 
     def _order(self, number: int, client: str, diary: Path, last_words: Path) -> Order:
@@ -216,9 +224,12 @@ class _Run:
             self._under_way = begun
             self._wait(planned.draw.length, fault.kind)
         finally:
-            said = ", ".join(filter(None, (begun.target, fault.end())))
-            self._under_way = None
-            self._outcome.strikes.append(replace(begun, target=said, ended=Clock.now()))
+            try:
+                met = fault.end()
+                begun = replace(begun, target=", ".join(filter(None, (begun.target, met))))
+            finally:  # it struck, also where it cannot be ended
+                self._under_way = None
+                self._outcome.strikes.append(replace(begun, ended=Clock.now()))
 
     def _victim(self, fault: Fault, planned: Planned) -> int | None:
         """Return who has the role, after a while anybody; None where it is no client's matter."""

@@ -72,18 +72,23 @@ class Fleet:
 
     def __enter__(self) -> Self:
         self._number_of_lives = [0] * self.size
-        for number in range(self.size):
-            self._lives.append(self._started(number))
+        try:
+            for number in range(self.size):
+                self._lives.append(self._started(number))
+        except BaseException:  # Ctrl-C too: nobody else knows of those that are there already
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        for life in self._lives:
+        for life in self._lives:  # all of them first: whatever is wrong with what one wrote
             if life.process.poll() is None:
                 life.process.kill()
+        while self._lives:
+            life = self._lives.pop()
             life.process.wait()
-            self.events += life.reader.new()
+            self._read(life)
             life.reader.close()
-        self._lives.clear()
 
     # -- looking ---------------------------------------------------------------------------
 
@@ -92,15 +97,19 @@ class Fleet:
         new: list[Event] = []
         for number, life in enumerate(self._lives):
             is_over = life.process.poll() is not None
-            seen = life.reader.new()  # after the poll, so that nothing is left unread
-            life.has_begun |= bool(seen)
-            life.was_answered |= any(event.phase != "invoked" for event in seen)
-            new += seen
+            new += self._read(life)  # after the poll, so that nothing is left unread
             if is_over:
                 self._bury(life)
                 self._lives[number] = self._started(number)
-        self.events += new
+                life.reader.close()
         return new
+
+    def _read(self, life: Life) -> list[Event]:
+        seen = life.reader.new()
+        life.has_begun |= bool(seen)
+        life.was_answered |= any(event.phase != "invoked" for event in seen)
+        self.events += seen
+        return seen
 
     @property
     def have_all_begun(self) -> bool:
@@ -118,14 +127,14 @@ class Fleet:
         return clients.index(client) if client in clients else None
 
     def _bury(self, life: Life) -> None:
-        # Once something has struck, who dies while it begins is judged, and ends nothing.
+        # Once something has struck, who dies while it begins is judged, and ends nothing; so is
+        # who is killed by a signal. Who ends well was told to, however closed the door was.
         cannot_begin = life.is_first and not life.was_answered and not self.was_struck
-        if cannot_begin and not life.was_killed:
+        if cannot_begin and not life.was_killed and life.process.returncode > 0:
             raise ClientFailed(
                 f"client {life.client} ended with status {life.process.returncode} before it was "
                 f"answered anything: {_end_of(life.log) or 'it said nothing'}"
             )
-        life.reader.close()
         figures = noted(life.last_words)
         self.exits.append(
             Exit(
@@ -195,15 +204,17 @@ class Fleet:
             else:  # it has yet to say what it makes of that
                 self.kill(number)
         deadline = time.monotonic() + ENDING
-        for life in self._lives:
+        while self._lives:
+            life = self._lives[0]
             try:
                 life.process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 life.process.kill()
                 life.process.wait()
-            self.events += life.reader.new()
+            self._read(life)
             self._bury(life)
-        self._lives.clear()
+            del self._lives[0]
+            life.reader.close()
 
     # -- starting --------------------------------------------------------------------------
 

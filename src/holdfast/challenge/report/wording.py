@@ -25,6 +25,11 @@ NO_PROOF = (
 
 def headline(outcome: Outcome) -> str:
     """Return what it comes to, in a sentence."""
+    more = f"; the run was cut short by {outcome.cut_short}" if outcome.cut_short else ""
+    return _verdict(outcome) + more
+
+
+def _verdict(outcome: Outcome) -> str:
     wrong = [one for one in outcome.findings if not one.is_documented]
     ran = seconds(outcome.ended - outcome.began)
     if outcome.verdict == "invalid":
