@@ -8,6 +8,7 @@ import pytest
 from challenge.by_hand import ByHand
 
 from holdfast.challenge.checker.judging import judge
+from holdfast.challenge.checker.recent import recent
 from holdfast.challenge.outcome import Strike, Write
 from holdfast.challenge.recorded import Exit
 
@@ -228,6 +229,24 @@ def test_a_name_that_stays_closed_in_a_quiet_stretch_is_found(history):
 
     assert (found.kind, found.at, found.clients) == ("stall", 3.0, ("b",))
     assert "for 6.0 s" in found.message
+
+
+def test_a_hold_from_before_what_is_judged_just_now_is_still_one(history):
+    history.held("a", 1.0, 9.0)
+    history.acquire("b", 2.0, 9.5, "fail")
+
+    now_known = history.recorded(quiets=[(3.0, 9.0)])
+
+    assert judge(recent(now_known, since=1.5, longest=2.0)) == []
+    assert judge(recent(now_known, since=8.0, longest=2.0)) == []
+
+
+def test_what_stands_still_just_now_is_found(history):
+    dead_holder(history, 9.0)
+
+    [found] = judge(recent(history.recorded(quiets=[(3.0, 9.0)]), since=2.5, longest=1.0))
+
+    assert found.kind == "stall"
 
 
 @pytest.mark.parametrize("at", [3.5, 8.9, 0.5])

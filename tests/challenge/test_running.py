@@ -18,7 +18,7 @@ from holdfast.challenge.clients import fleet as fleet_module
 from holdfast.challenge.clients.fleet import ClientFailed, Fleet
 from holdfast.challenge.clients.order import Order
 from holdfast.challenge.eventually import eventually
-from holdfast.challenge.keeping import kept
+from holdfast.challenge.keeping import KeptAlready, kept
 from holdfast.challenge.nemesis.choosing import NoSuchFault
 from holdfast.challenge.outcome import Setting
 from holdfast.challenge.processes import family, is_dead
@@ -139,6 +139,7 @@ class Breaks:
     kind, role, is_destructive, lacks, lengths = "breaks", None, False, "", (0.0, 0.0)
 
     def __init__(self, deployment) -> None:
+        self.has_begun = False
         self.store, self.url = deployment.store, deployment.url
         self.url_for, self.ways, self.forgives = (
             deployment.url_for, deployment.ways, deployment.forgives,
@@ -148,6 +149,7 @@ class Breaks:
         return [self]
 
     def begin(self, *_: object) -> str:
+        self.has_begun = True
         return "the server"
 
     def end(self) -> None:
@@ -176,16 +178,16 @@ def test_a_fault_that_cannot_be_ended_ends_the_run_where_nothing_was_found(deplo
 
 
 def test_enough_is_enough_also_where_a_fault_cannot_be_ended(deployment, tmp_path):
-    def tell(now) -> None:
-        if now.doing == "breaks":
-            raise Enough
-
     class BreaksLate(Breaks):
         lengths = (600.0, 600.0)
 
-    outcome = run(
-        setting("breaks", seconds=600.0), BreaksLate(deployment), folder=tmp_path, progress=tell
-    )
+    broken = BreaksLate(deployment)
+
+    def tell(_: object) -> None:
+        if broken.has_begun:
+            raise Enough
+
+    outcome = run(setting("breaks", seconds=600.0), broken, folder=tmp_path, progress=tell)
 
     assert not outcome.findings
     assert "it does not come back" in outcome.cut_short
@@ -316,6 +318,14 @@ def test_what_a_lock_must_never_raise_ends_the_run_with_its_own_words(deployment
     deployment = Misconfigured(deployment.url, [*deployment.proxies])
 
     with pytest.raises(ClientFailed, match="no_such_option"):
+        run(setting(), deployment, folder=tmp_path)
+
+
+@pytest.mark.parametrize("left", ["0.jsonl", "run.json"])
+def test_the_folder_of_another_run_is_refused(deployment, tmp_path, left):
+    (tmp_path / left).touch()
+
+    with pytest.raises(KeptAlready, match="holds the history of another run"):
         run(setting(), deployment, folder=tmp_path)
 
 

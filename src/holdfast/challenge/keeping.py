@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 REST = "run.json"
 
 
+class KeptAlready(ValueError):
+    """A folder in which another run was kept: its diaries would be taken for those of this one."""
+
+
+def made_for_one(folder: Path) -> None:
+    """Make the folder of a run; refuse one that holds what another run left."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / REST).exists() or any(folder.glob("*.jsonl")):
+        raise KeptAlready(
+            f"{folder} holds the history of another run: name a new folder, or empty this one"
+        )
+
+
 def keep(recorded: Recorded, *, setting: Setting, folder: Path) -> None:
     """Write down all that the diaries do not say."""
     said = asdict(replace(recorded, events=()))

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, cast
 
 from holdfast.challenge.checker.judging import judge
 from holdfast.challenge.checker.patience import LATENESS
+from holdfast.challenge.checker.recent import recent
 from holdfast.challenge.clients.fleet import Fleet
 from holdfast.challenge.clients.order import Order
 from holdfast.challenge.contender import made_by
-from holdfast.challenge.history import begun_since
-from holdfast.challenge.keeping import keep
+from holdfast.challenge.keeping import keep, made_for_one
 from holdfast.challenge.nemesis.choosing import chosen
 from holdfast.challenge.nemesis.roles import Roles
 from holdfast.challenge.nemesis.schedule import slices
@@ -148,7 +148,7 @@ class _Run:
         self._found: dict[tuple[str, float], Finding] = {}
 
     def run(self) -> Outcome:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        made_for_one(self._folder)
         outcome = self._outcome
         self._faults, outcome.not_made = chosen(
             self._setting.faults, fleet=self._fleet, deployment=self._deployment
@@ -327,11 +327,16 @@ class _Run:
 
     def _sweep(self, now: float) -> None:
         """Judge what is new; only at the end of the run is all of it judged."""
-        since = now - RECENTLY - 2.0 * (self._setting.ttl + self._patience())
-        self._recent = begun_since(self._recent, since)
-        writes = [one for one in self._resource.writes if one.at >= since]
-        recent = replace(self._recorded(), events=self._recent, writes=writes)
-        self._found |= {(one.kind, one.at): one for one in judge(recent)}
+        ttl, patience = self._setting.ttl, self._patience()
+        # So long may one wait, work and be late with both.
+        longest = 1.0 + (3.0 + self._workload.longest) * ttl + patience
+        now_known = replace(
+            self._recorded(), events=self._recent, writes=list(self._resource.writes)
+        )
+        since = now - max(RECENTLY, 2.0 * (ttl + patience))
+        seen = recent(now_known, since=since, longest=longest)
+        self._recent = list(seen.events)
+        self._found |= {(one.kind, one.at): one for one in judge(seen)}
         self._outcome.findings = list(self._found.values())
 
     def _is_enough(self) -> bool:
