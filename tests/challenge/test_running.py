@@ -89,7 +89,8 @@ def test_whoever_is_told_of_the_progress_can_end_the_run(deployment, tmp_path):
         if now.grants:
             raise Enough
 
-    outcome = run(setting(seconds=600.0), deployment, folder=tmp_path, progress=tell)
+    asked = setting(workload="lock", seconds=600.0)
+    outcome = run(asked, deployment, folder=tmp_path, progress=tell)
 
     assert outcome.verdict == "valid"
     assert outcome.events

@@ -14,6 +14,7 @@ from rich.console import Console
 from holdfast import ConfigurationError
 from holdfast.challenge.outcome import Finding, Outcome, Setting, Strike
 from holdfast.challenge.running import Progress
+from holdfast.cli.challenge.playing import usual_workload
 from holdfast.cli.challenge.progress import Teller, sentence
 from holdfast.cli.challenge.stopping import stopping
 from holdfast.cli.challenge.summary import show
@@ -47,6 +48,14 @@ def shown(outcome: Outcome, *, width: int) -> str:
     screen = io.StringIO()
     show(Console(file=screen, width=width, highlight=False, markup=False), outcome, command=COMMAND)
     return screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("url", "workload"),
+    [("memory://words", "guarded-counter"), ("memcached://127.0.0.1:1", "lock")],
+)
+def test_without_tokens_nothing_is_tried_behind_them(url, workload):
+    assert usual_workload(url) == workload
 
 
 # -- afterwards ------------------------------------------------------------------------

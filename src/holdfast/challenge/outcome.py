@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from holdfast.challenge.workloads import WORKLOADS
+
 if TYPE_CHECKING:
     from holdfast.challenge.history import Event
 
@@ -29,6 +31,8 @@ class Setting:
     seconds: float
     ttl: float
     faults: tuple[str, ...]
+    are_named: bool = False
+    """Whether somebody asked for these kinds of fault by their names, and not for all there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,4 +95,27 @@ class Outcome:
         """What it comes to."""
         if any(not one.is_documented for one in self.findings):
             return "invalid"
-        return "valid" if self.grants else "unknown"
+        return "unknown" if self.shows_nothing else "valid"
+
+    @property
+    def shows_nothing(self) -> str:
+        """Why nothing was shown though nothing is wrong, in words; empty if something was."""
+        if not self.grants:
+            return "nothing was granted"
+        if WORKLOADS[self.setting.workload].is_guarded and not self._has_written:
+            if all(one.token is None for one in self.events):
+                return "the store has no tokens for the check (--workload lock needs none)"
+            return "no write came through the token check"
+        if self.setting.are_named and (left := self.never_struck):
+            return f"{', '.join(left)} never struck"
+        return ""
+
+    @property
+    def never_struck(self) -> tuple[str, ...]:
+        """The kinds of fault that were to strike and did not, made or not."""
+        struck = {one.kind for one in self.strikes}
+        return tuple(kind for kind in self.setting.faults if kind not in struck)
+
+    @property
+    def _has_written(self) -> bool:
+        return any(one.is_accepted for one in self.writes)

@@ -37,7 +37,7 @@ def _verdict(outcome: Outcome) -> str:
         after = seconds(first.at - outcome.began)
         return f"{many(len(wrong), 'finding')}; the first after {after}: {first.kind}"
     if outcome.verdict == "unknown":
-        return f"nothing was granted in {ran}, so nothing was shown"
+        return f"{outcome.shows_nothing} in {ran}, so nothing was shown"
     strikes = many(len(outcome.strikes), "fault")
     return f"nothing wrong in {ran}, {many(outcome.grants, 'grant')} and {strikes}"
 

@@ -40,7 +40,7 @@ Examples:
 
 \b
 Exit codes:
-  0 valid: nothing wrong was seen; 1 invalid; 70 unknown: nothing was granted;
+  0 valid: nothing wrong was seen; 1 invalid; 70 unknown: too little was shown;
   69 the store is not available; 78 a server, a driver or a fault is missing;
   130 Ctrl-C, and nothing was wrong until then
 """
@@ -89,9 +89,8 @@ LARGEST_SEED = 2**31
     "--workload",
     type=click.Choice(list(WORKLOADS)),
     metavar="NAME",
-    default="guarded-counter",
-    show_default=True,
-    help=f"What is behind the lock: {', '.join(WORKLOADS)}.",
+    help=f"What is behind the lock: {', '.join(WORKLOADS)}. Without it guarded-counter, and lock "
+    "on a store that has no tokens.",
 )
 @click.option(
     "--ttl",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast import BackendUnavailable, ConfigurationError
+from holdfast import BackendUnavailable, ConfigurationError, Locks
 from holdfast.challenge.clients.fleet import ClientFailed, Fleet
 from holdfast.challenge.deployments.choosing import given, own_servers
 from holdfast.challenge.nemesis.choosing import all_faults
@@ -40,7 +40,8 @@ class Wanted:
 
     url: str | None
     start: str
-    workload: str
+    workload: str | None
+    """None for the usual one of the store."""
     clients: int
     seed: int
     seconds: float
@@ -66,6 +67,12 @@ def as_scheduled(wanted: Wanted, flaw: Flaw) -> Wanted:
     )
 
 
+def usual_workload(url: str) -> str:
+    """Return what is tried where nobody says what: behind tokens, on a store that has them."""
+    with Locks(url) as locks:
+        return "guarded-counter" if locks.capabilities.has_tokens else "lock"
+
+
 def played(wanted: Wanted, *, folder: Path | None, teller: Teller, end: Stopping) -> Outcome:
     """Run it, and return what it came to; what was left out is in `not_made`, with the reason."""
     with ExitStack() as stack:
@@ -83,12 +90,13 @@ def played(wanted: Wanted, *, folder: Path | None, teller: Teller, end: Stopping
         setting = Setting(
             store=deployment.store,
             lock="holdfast" if wanted.flaw is None else wanted.flaw.name,
-            workload=wanted.workload,
+            workload=wanted.workload or usual_workload(deployment.url),
             clients=wanted.clients,
             seed=wanted.seed,
             seconds=wanted.seconds,
             ttl=wanted.ttl,
             faults=faults,
+            are_named=wanted.flaw is None and bool(wanted.faults),
         )
 
         def tell(now: Progress) -> None:

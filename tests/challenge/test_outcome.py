@@ -1,0 +1,54 @@
+"""What a run comes to where nothing is wrong: valid only if something was shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from challenge.by_hand import ByHand
+
+from holdfast.challenge.outcome import Outcome, Setting, Strike, Write
+from holdfast.challenge.report.wording import headline
+
+GUARDED = Setting("memcached", "holdfast", "guarded-counter", 2, 1, 10.0, 1.0, ("a", "b"))
+
+
+def came_to(setting: Setting, *, token: int | None = None, **more: object) -> Outcome:
+    history = ByHand()
+    history.held("0", 1.0, 2.0, token=token)
+    return Outcome(setting, ended=10.0, events=history.events, grants=1, **more)
+
+
+def written(*, is_accepted: bool) -> list[Write]:
+    return [Write(1.5, "0", 1, 7, is_accepted, is_lost=False)]
+
+
+def test_a_run_behind_the_token_check_that_wrote_nothing_shows_nothing():
+    refused = came_to(GUARDED, token=7, writes=written(is_accepted=False))
+
+    assert refused.verdict == "unknown"
+    assert headline(refused).startswith("no write came through the token check in 10 s")
+
+
+def test_a_store_without_tokens_is_told_what_to_try_instead():
+    assert came_to(GUARDED).verdict == "unknown"
+    assert "no tokens for the check (--workload lock needs none)" in headline(came_to(GUARDED))
+
+
+def test_one_write_is_enough_and_without_the_check_none_is_needed():
+    assert came_to(GUARDED, token=7, writes=written(is_accepted=True)).verdict == "valid"
+    assert came_to(replace(GUARDED, workload="lock")).verdict == "valid"
+
+
+def test_a_kind_that_was_asked_for_by_name_and_never_struck_was_not_shown():
+    named = replace(GUARDED, workload="lock", are_named=True)
+    struck = [Strike("a", "x", 1.0, 2.0)]
+
+    outcome = came_to(named, strikes=struck, not_made={"b": "it needs a program"})
+
+    assert outcome.verdict == "unknown"
+    assert headline(outcome).startswith("b never struck in 10 s")
+    assert came_to(named, strikes=[*struck, Strike("b", "x", 3.0, 4.0)]).verdict == "valid"
+
+
+def test_of_all_kinds_that_there_are_some_may_never_strike():
+    assert came_to(replace(GUARDED, workload="lock")).verdict == "valid"
