@@ -458,6 +458,19 @@ def test_an_end_that_nobody_caused_is_a_crash(history, returncode, told):
     assert told in found.message
 
 
+def test_who_ends_well_and_was_not_told_to_has_crashed(history):
+    [found] = judge(history.recorded(exits=[Exit("a", 9.0, 0, was_asked=False)]))
+
+    assert (found.kind, found.clients) == ("crash", ("a",))
+    assert "exit status 0, which nobody caused" in found.message
+
+
+def test_who_does_not_end_when_it_is_told_to_is_said_to_have_hung(history):
+    [found] = judge(history.recorded(exits=[Exit("a", 9.0, -9, hung_for=70.0)]))
+
+    assert found.message == "client a did not end in 70 s after it was told to, and was killed"
+
+
 def test_an_end_that_the_run_caused_is_none(history):
     assert judge(history.recorded(exits=[Exit("a", 9.0, -9, was_killed=True)])) == []
 

@@ -22,6 +22,10 @@ class Exit:
     """As `subprocess` has it: negative for a signal."""
     was_killed: bool = False
     """Whether the run itself ended it, by whatever signal."""
+    was_asked: bool = True
+    """Whether it was told to end."""
+    hung_for: float = 0.0
+    """How many seconds later it had not, so that the run killed it; 0 if it ended by itself."""
     descriptors: tuple[int, int] | None = None
     """Before its client was opened and after it was closed; None if nobody counted."""
     threads: tuple[int, int] | None = None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from holdfast.challenge.checker.judging import judge
 from holdfast.challenge.checker.patience import LATENESS
 from holdfast.challenge.checker.recent import recent
-from holdfast.challenge.clients.fleet import Fleet
+from holdfast.challenge.clients.fleet import ENDING, Fleet
 from holdfast.challenge.clients.order import Order
 from holdfast.challenge.contender import made_by
 from holdfast.challenge.keeping import keep, made_for_one
@@ -134,7 +134,9 @@ class _Run:
         self._name = f"challenge-{secrets.token_hex(6)}"
         self._outcome = Outcome(setting)
         self._resource = Resource(self._workload)
-        self._fleet = Fleet(setting.clients, folder, self._order)
+        self._fleet = Fleet(
+            setting.clients, folder, self._order, ending=ENDING + self._longest_turn
+        )
         self._roles = Roles()
         self._under_way: Strike | None = None
         self._quiets: list[tuple[float, float]] = []
@@ -328,13 +330,11 @@ class _Run:
     def _sweep(self, now: float) -> None:
         """Judge what is new; only at the end of the run is all of it judged."""
         ttl, patience = self._setting.ttl, self._patience()
-        # So long may one wait, work and be late with both.
-        longest = 1.0 + (3.0 + self._workload.longest) * ttl + patience
         now_known = replace(
             self._recorded(), events=self._recent, writes=list(self._resource.writes)
         )
         since = now - max(RECENTLY, 2.0 * (ttl + patience))
-        seen = recent(now_known, since=since, longest=longest)
+        seen = recent(now_known, since=since, longest=self._longest_turn + patience)
         self._recent = list(seen.events)
         self._found |= {(one.kind, one.at): one for one in judge(seen)}
         self._outcome.findings = list(self._found.values())
@@ -349,6 +349,11 @@ class _Run:
         found = outcome.findings
         wrong = frozenset(one.kind for one in found if not one.is_documented)
         self._tell(Progress(seconds, doing, outcome.grants, len(found), wrong))
+
+    @property
+    def _longest_turn(self) -> float:
+        """How long a client may wait and then work, as it draws it."""
+        return 1.0 + (3.0 + self._workload.longest) * self._setting.ttl
 
     def _patience(self, since: float = 0.0) -> float:
         """Return how long after a ttl somebody has to be inside, on this machine at its worst."""

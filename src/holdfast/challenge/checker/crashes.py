@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.challenge.outcome import Finding
 
 if TYPE_CHECKING:
-    from holdfast.challenge.recorded import Recorded
+    from holdfast.challenge.recorded import Exit, Recorded
 
 
 def crashes(recorded: Recorded) -> list[Finding]:
@@ -17,16 +17,22 @@ def crashes(recorded: Recorded) -> list[Finding]:
         Finding(
             "crash",
             one.at,
-            f"client {one.client} ended with {_told(one.returncode)}, which nobody caused",
+            f"client {one.client} {_told(one)}",
             clients=(one.client,),
         )
         for one in recorded.exits
-        if one.returncode and not one.was_killed
+        if not one.was_killed and (one.returncode or not one.was_asked)
     ]
 
 
-def _told(returncode: int) -> str:
-    if returncode > 0:
+def _told(one: Exit) -> str:
+    if one.hung_for:
+        return f"did not end in {one.hung_for:.0f} s after it was told to, and was killed"
+    return f"ended with {_named(one.returncode)}, which nobody caused"
+
+
+def _named(returncode: int) -> str:
+    if returncode >= 0:
         return f"exit status {returncode}"
     try:
         return signal.Signals(-returncode).name

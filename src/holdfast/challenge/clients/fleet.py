@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.challenge.history import Event
 
 ENDING = 60.0
-"""How long a client may take to end in order; what it waits for at most is far less."""
+"""How long a client may take to end in order, besides what it waits for."""
 
 
 class ClientFailed(RuntimeError):
@@ -49,6 +49,9 @@ class Life:
     last_words: Path
     is_first: bool
     was_killed: bool = False
+    was_asked: bool = False
+    """Whether it was told to end."""
+    hung_for: float = 0.0
     has_begun: bool = False
     """Whether it has asked for anything."""
     was_answered: bool = False
@@ -62,6 +65,8 @@ class Fleet:
     folder: Path
     ordered: Callable[[int, str, Path, Path], Order]
     """Gives the order for a client: its number, its name, its diary, its last words."""
+    ending: float = ENDING
+    """How long they may take to end in order."""
     exits: list[Exit] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     """What all of them saw until now, each one's in its order."""
@@ -142,6 +147,8 @@ class Fleet:
                 at=Clock.now(),
                 returncode=life.process.returncode,
                 was_killed=life.was_killed,
+                was_asked=life.was_asked,
+                hung_for=life.hung_for,
                 descriptors=figures.get("descriptors"),
                 threads=figures.get("threads"),
                 in_use=figures.get("in_use"),
@@ -200,15 +207,17 @@ class Fleet:
         for number, life in enumerate(self._lives):
             life.process.send_signal(signal.SIGCONT)
             if life.has_begun:
+                life.was_asked = True
                 life.process.send_signal(signal.SIGTERM)
             else:  # it has yet to say what it makes of that
                 self.kill(number)
-        deadline = time.monotonic() + ENDING
+        deadline = time.monotonic() + self.ending
         while self._lives:
             life = self._lives[0]
             try:
                 life.process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
+                life.hung_for = self.ending
                 life.process.kill()
                 life.process.wait()
             self._read(life)
