@@ -28,8 +28,8 @@ Exit codes, the same for every command:
       doctor or demo, a challenge that found something
    2  wrong usage
   69  the store is not available
-  70  unknown: a request was sent and not answered; a challenge in which
-      nothing was granted
+  70  unknown: a request was sent and not answered; a challenge that
+      showed too little
   73  the lease was lost while the command ran
   75  not acquired: somebody else holds the lock
   78  configuration: a URL, a value or a file that cannot be used
