@@ -40,6 +40,24 @@ def test_a_seed_fixes_the_order_the_kinds_and_the_lengths():
     assert plan(3) != plan(4)
 
 
+def drawn(faults):
+    return list(islice(slices(1, faults, ttl=0.5, clients=4), 9))
+
+
+def test_a_seed_fixes_the_same_whatever_order_the_kinds_are_given_in():
+    assert drawn(FAULTS) == drawn(FAULTS[::-1])
+
+
+def test_a_kind_that_cannot_be_made_here_changes_nothing_of_the_others():
+    made = [one for one in drawn(FAULTS) if one.fault.kind != "late"]
+    lacking = OnClient(
+        "late", "holder", lengths=(1.0, 2.0), begins=lambda *_: None, lacks="something"
+    )
+
+    assert drawn([*FAULTS[:2], lacking])[: len(made)] == made
+    assert drawn([lacking]) == []
+
+
 def test_each_kind_has_its_turn_in_every_round():
     kinds = [kind for kind, _ in plan(5)]
 
@@ -80,6 +98,16 @@ def test_the_dead_have_no_role():
     roles.see([event("1", "acquire", "ok", 1.0)])
 
     assert roles.who("holder", ["0", "1.1"]) is None
+
+
+def test_who_dies_with_a_claim_is_in_the_way_of_others_and_nobody_else_is():
+    roles = Roles()
+
+    roles.see([event("0", "acquire", "invoked", 1.0), event("1", "acquire", "ok", 1.0)])
+    roles.see([event("1", "release", "invoked", 1.5), event("2", "acquire", "ok", 2.0)])
+    roles.see([event("2", "release", "ok", 3.0), event("3", "acquire", "fail", 3.0)])
+
+    assert [roles.has_claim(one) for one in "01234"] == [True, True, False, False, False]
 
 
 def test_who_got_what_it_asked_for_is_known_by_when_it_last_did():

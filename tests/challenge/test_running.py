@@ -255,6 +255,21 @@ def commanded(pid: int) -> bytes:
         return b""
 
 
+@pytest.mark.parametrize(("make", "is_aimed"), [("LetsAllIn", True), ("NeverAnswers", False)])
+def test_a_strike_tells_whether_its_victim_had_the_role(deployment, tmp_path, make, is_aimed):
+    outcome = run(
+        setting("holder-frozen-briefly", workload="long-lock", seconds=0.5),
+        deployment,
+        make=f"challenge.odd_contenders:{make}",
+        folder=tmp_path,
+        bound=0.1,
+        stops_at="stall",
+    )
+
+    assert {strike.is_aimed for strike in outcome.strikes} == {is_aimed}
+    assert all(is_aimed != ("no holder" in strike.target) for strike in outcome.strikes)
+
+
 def test_what_clients_did_not_give_back_is_told(deployment, tmp_path):
     outcome = run(
         setting(workload="lock", seconds=0.1),

@@ -43,6 +43,8 @@ class Strike:
     target: str
     began: float
     ended: float
+    is_aimed: bool = True
+    """Whether its victim had the role; where nobody had it for a while, anybody was struck."""
 
 
 @dataclass(frozen=True, slots=True)

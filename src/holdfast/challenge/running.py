@@ -200,7 +200,7 @@ class _Run:
         setting = self._setting
         self._until_all_have_begun("starting")
         ends = Clock.now() + setting.seconds
-        if not self._faults:
+        if all(fault.lacks for fault in self._faults):
             self._quiet(lasts=setting.seconds)
             return
         plan = slices(setting.seed, self._faults, ttl=setting.ttl, clients=setting.clients)
@@ -212,17 +212,20 @@ class _Run:
                     self._wait(strike.gap, now.fault.kind)
                     self._strike(now.fault, strike)
             self._until_all_have_begun("quiet")
-            self._settle(len(self._fleet.exits) - exits + (now.fault.role is None))
+            # Who dies and has no claim is in nobody's way.
+            lost = sum(self._roles.has_claim(one.client) for one in self._fleet.exits[exits:])
+            self._settle(lost + (now.fault.role is None))
             self._quiet()
 
     def _strike(self, fault: Fault, planned: Planned) -> None:
-        victim = self._victim(fault, planned)
+        victim, is_aimed = self._victim(fault, planned)
         # Under way until it has ended: what its store forgives is forgiven from the first moment.
-        begun = Strike(fault.kind, "", Clock.now(), inf)
+        begun = Strike(fault.kind, "", Clock.now(), inf, is_aimed=is_aimed)
         self._under_way = begun
         self._fleet.was_struck = True
         try:
-            begun = replace(begun, target=fault.begin(planned.draw, victim))
+            struck = fault.begin(planned.draw, victim)
+            begun = replace(begun, target=struck if is_aimed else f"{struck}, no {fault.role}")
             self._under_way = begun
             self._wait(planned.draw.length, fault.kind)
         finally:
@@ -233,18 +236,21 @@ class _Run:
                 self._under_way = None
                 self._outcome.strikes.append(replace(begun, ended=Clock.now()))
 
-    def _victim(self, fault: Fault, planned: Planned) -> int | None:
-        """Return who has the role, after a while anybody; None where it is no client's matter."""
+    def _victim(self, fault: Fault, planned: Planned) -> tuple[int | None, bool]:
+        """Return who has the role, after a while anybody, and whether it has it.
+
+        None where it is no client's matter.
+        """
         if fault.role is None:
-            return None
+            return None, True
         deadline = Clock.now() + AIMING * self._setting.ttl
         while fault.role != "anybody" and Clock.now() < deadline:
             client = self._roles.who(fault.role, self._fleet.clients)
             if client is not None:
-                return self._fleet.number(client)
+                return self._fleet.number(client), True
             self._tick(fault.kind)
             time.sleep(TICK / 10)
-        return planned.draw.anybody
+        return planned.draw.anybody, fault.role == "anybody"
 
     def _settle(self, losses: int) -> None:
         """Wait until all of them were let in once since the last strike, if that ever happens.

@@ -22,7 +22,7 @@ class NoSuchFault(ValueError):
 def chosen(
     kinds: Sequence[str], *, fleet: Fleet, deployment: Deployment
 ) -> tuple[list[Fault], dict[str, str]]:
-    """Return the faults of these kinds, and of those that cannot be made here the reason why."""
+    """Return all faults of these kinds, and of those that cannot be made here the reason why."""
     there = all_faults(fleet, deployment)
     unknown = [kind for kind in kinds if kind not in there]
     if unknown:
@@ -32,7 +32,7 @@ def chosen(
         )
     asked = [there[kind] for kind in kinds]
     not_made = {fault.kind: fault.lacks for fault in asked if fault.lacks}
-    return [fault for fault in asked if not fault.lacks], not_made
+    return asked, not_made
 
 
 def all_faults(fleet: Fleet, deployment: Deployment) -> dict[str, Fault]:

@@ -53,6 +53,10 @@ class Roles:
             return asking[0] if asking and holding else None
         return None
 
+    def has_claim(self, client: str) -> bool:
+        """Whether it held or asked by its last words: who dies so stands before all others."""
+        return self._is_holder(client) or (client in self._last and self._asks(client))
+
     def were_let_in(self, clients: Iterable[str], *, since: float) -> bool:
         """Whether each of them got what it asked for at that time or later."""
         return all(self._let_in.get(client, -inf) >= since for client in clients)

@@ -41,11 +41,18 @@ class Slice:
 
 
 def slices(seed: int, faults: Sequence[Fault], *, ttl: float, clients: int) -> Iterator[Slice]:
-    """Yield slices for ever, each kind once in every round, each round in an order of its own."""
+    """Yield slices for ever, each kind once in every round, each round in an order of its own.
+
+    What cannot be made is drawn like all others and left out afterwards, and the order in which the
+    kinds are given is no matter: so a seed that found something finds it elsewhere too.
+    """
     chance = random.Random(f"{seed} nemesis")  # noqa: S311 - a seed must repeat
-    while True:
-        for fault in chance.sample(faults, len(faults)):
-            yield Slice(fault, tuple(_drawn(chance, fault, ttl, clients) for _ in range(STRIKES)))
+    given = sorted(faults, key=lambda fault: fault.kind)
+    while any(not fault.lacks for fault in given):
+        for fault in chance.sample(given, len(given)):
+            strikes = tuple(_drawn(chance, fault, ttl, clients) for _ in range(STRIKES))
+            if not fault.lacks:
+                yield Slice(fault, strikes)
 
 
 def _drawn(chance: random.Random, fault: Fault, ttl: float, clients: int) -> Planned:
