@@ -40,7 +40,7 @@ Examples:
 
 \b
 Exit codes:
-  0 valid: nothing wrong was seen; 1 invalid; 70 unknown: too little was shown;
+  0 valid: nothing wrong was seen; 1 invalid; 70 unknown: too little shown;
   69 the store is not available; 78 a server, a driver or a fault is missing;
   130 Ctrl-C, and nothing was wrong until then
 """
