@@ -14,6 +14,10 @@ Role = Literal["holder", "asker", "waiter", "anybody"]
 """At whom of the clients it is aimed: an asker has a request under way, a waiter stands in line."""
 
 
+class DidNotStrike(Exception):
+    """What was to be struck would not be; the run goes on, and says so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Draw:
     """All that chance decides of one strike, drawn before anything is looked at.
@@ -53,7 +57,10 @@ class Fault(Protocol):
         """How short and how long it is, in ttls."""
 
     def begin(self, draw: Draw, victim: int | None) -> str:
-        """Let it strike; return at what, in words: "client 2", "the leader"."""
+        """Let it strike; return at what, in words: "client 2", "the leader".
+
+        Raises DidNotStrike, with the reason.
+        """
 
     def end(self) -> str | None:
         """Let all be well again; called once for each `begin`, whatever happened.

@@ -15,6 +15,7 @@ from holdfast.challenge.checker.recent import recent
 from holdfast.challenge.clients.fleet import ENDING, Fleet
 from holdfast.challenge.clients.order import Order
 from holdfast.challenge.contender import made_by
+from holdfast.challenge.fault import DidNotStrike
 from holdfast.challenge.keeping import keep, made_for_one
 from holdfast.challenge.nemesis.choosing import chosen
 from holdfast.challenge.nemesis.roles import Roles
@@ -221,20 +222,24 @@ class _Run:
         victim, is_aimed = self._victim(fault, planned)
         # Under way until it has ended: what its store forgives is forgiven from the first moment.
         begun = Strike(fault.kind, "", Clock.now(), inf, is_aimed=is_aimed)
-        self._under_way = begun
+        self._under_way, did_strike = begun, True
         self._fleet.was_struck = True
         try:
             struck = fault.begin(planned.draw, victim)
             begun = replace(begun, target=struck if is_aimed else f"{struck}, no {fault.role}")
             self._under_way = begun
             self._wait(planned.draw.length, fault.kind)
+        except DidNotStrike as reason:
+            did_strike = False
+            self._outcome.not_made[fault.kind] = str(reason)
         finally:
             try:
                 met = fault.end()
                 begun = replace(begun, target=", ".join(filter(None, (begun.target, met))))
             finally:  # it struck, also where it cannot be ended
                 self._under_way = None
-                self._outcome.strikes.append(replace(begun, ended=Clock.now()))
+                if did_strike:
+                    self._outcome.strikes.append(replace(begun, ended=Clock.now()))
 
     def _victim(self, fault: Fault, planned: Planned) -> tuple[int | None, bool]:
         """Return who has the role, after a while anybody, and whether it has it.

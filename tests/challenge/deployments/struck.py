@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import pytest
 
 from holdfast import BackendUnavailable, Locks, NotAcquired, OutcomeUnknown
 from holdfast.challenge.deployments.choosing import own_servers
+from holdfast.challenge.deployments.members import Members
+from holdfast.challenge.deployments.one_server import OneServer
+from holdfast.challenge.deployments.redlock import Redlock
 from holdfast.challenge.eventually import eventually
 from holdfast.challenge.fault import Deployment, Draw, Fault
+from holdfast.challenge.processes import state_of
+from holdfast.challenge.servers.redis import RedisServer
+from holdfast.challenge.servers.shifted_clock import ShiftedRedis
+from holdfast.challenge.servers.starting import Server
 
 TTL = 2.0
 """Short: redlock's nodes do not count for so long. No lease's end is on trial."""
 
 ANY = Draw(length=0.0, strength=0.1, anybody=1)
 """Of those that choose a follower, or a clock that is put back."""
+
+OTHER = Draw(length=0.0, strength=0.9, anybody=0)
+"""Of those that choose the leader, or a clock that is put ahead."""
 
 PATIENT = 30.0
 """How long a request may take, where that is not on trial."""
@@ -52,6 +63,19 @@ class Struck:
             assert any(one.connections for one in ways[0])
             assert not any(one.connections for one in ways[1])
 
+    @pytest.mark.parametrize("draw", [ANY, OTHER], ids=["one", "other"])
+    def test_what_is_to_be_struck_is_struck(self, deployment, draw):
+        """A follower or the leader, ahead or back; those that have an effect of their own apart."""
+        for fault in deployment.faults():
+            shows = EFFECTS.get(fault.kind)
+            if shows is not None and not fault.lacks:
+                try:
+                    fault.begin(draw, None)
+                    assert shows(servers_of(deployment)), fault.kind
+                finally:
+                    fault.end()
+                assert not shows(servers_of(deployment)), fault.kind
+
     def test_a_client_is_served_again_after_each_fault(self, deployment):
         """The same that was there before, and one that comes afterwards."""
         with Locks(deployment.url_for(2), ttl=TTL, request_timeout=PATIENT) as old:
@@ -63,6 +87,46 @@ class Struck:
 
             with Locks(deployment.url_for(3), ttl=TTL, request_timeout=PATIENT) as new:
                 is_served(new)
+
+
+def servers_of(deployment: Deployment) -> list[Server]:
+    """Return all that is struck."""
+    if isinstance(deployment, OneServer):
+        return [deployment.server]
+    if isinstance(deployment, Members):
+        return deployment.group.members
+    return [
+        *(deployment._servers if isinstance(deployment, Redlock) else deployment._group.servers)
+    ]
+
+
+def one_stands_still(servers: Sequence[Server]) -> bool:
+    return any(one.is_running and state_of(one.process.pid) == "T" for one in servers)
+
+
+def one_is_gone(servers: Sequence[Server]) -> bool:
+    return not all(one.is_running for one in servers)
+
+
+def one_clock_is_wrong(servers: Sequence[Server]) -> bool:
+    return any(abs(ahead(one)) > TTL for one in servers if isinstance(one, ShiftedRedis))
+
+
+def ahead(server: RedisServer) -> float:
+    """Return how far its clock is ahead of ours, as it says."""
+    with server.client() as client:
+        seconds, micros = client.time()
+    return seconds + micros / 1e6 - time.time()
+
+
+EFFECTS = {
+    "server-paused": one_stands_still,
+    "node-paused": one_stands_still,
+    "server-killed": one_is_gone,
+    "node-killed": one_is_gone,
+    "server-emptied": one_is_gone,
+}
+"""What can be seen of the servers while it lasts; the others are shown where they belong."""
 
 
 def strike(fault: Fault) -> None:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from challenge.deployments.struck import ANY, PATIENT, TTL, Struck, is_served, strike
+from challenge.deployments.struck import (
+    ANY,
+    OTHER,
+    PATIENT,
+    TTL,
+    Struck,
+    is_served,
+    one_clock_is_wrong,
+    servers_of,
+    strike,
+)
 
 from holdfast import Locks
 from holdfast.challenge.deployments import replicated
@@ -15,7 +25,22 @@ ONE_SERVER = frozenset({"server-paused", "server-killed", "server-emptied"})
 MEMBERS = frozenset({"leader-cut", "leader-cut-silently", "node-paused", "node-killed"})
 
 
-class TestRedis(Struck):
+class Jumping(Struck):
+    """Where the servers themselves say what time it is."""
+
+    @pytest.mark.parametrize("draw", [ANY, OTHER], ids=["back", "ahead"])
+    def test_a_clock_jumps_by_more_than_a_ttl_and_is_put_right(self, deployment, draw):
+        [fault] = [one for one in deployment.faults() if one.kind == "clock-jump"]
+        try:
+            fault.begin(draw, None)
+            assert one_clock_is_wrong(servers_of(deployment))
+        finally:
+            fault.end()
+
+        assert not one_clock_is_wrong(servers_of(deployment))
+
+
+class TestRedis(Jumping):
     store = "redis"
     kinds = ONE_SERVER | {"clock-jump"}
 
@@ -36,7 +61,7 @@ class TestMysql(Struck):
     kinds = ONE_SERVER | {"clock-jump"}
 
 
-class TestRedlock(Struck):
+class TestRedlock(Jumping):
     store = "redlock"
     kinds = frozenset({"node-paused", "node-killed", "node-emptied", "clock-jump"})
 
@@ -107,8 +132,9 @@ class TestSqlite:
 def test_every_store_is_tried():
     tried = {
         one.store
-        for one in (*Struck.__subclasses__(), *Forgetting.__subclasses__())
-        if one is not Forgetting
+        for kind in (Struck, Jumping, Forgetting)
+        for one in kind.__subclasses__()
+        if hasattr(one, "store")
     }
 
     assert tried | {"sqlite"} == set(STORES)

@@ -12,6 +12,7 @@ import redis
 
 from holdfast.backends.redis.addresses import address_of_url, understood
 from holdfast.challenge.deployments.on_servers import PAUSED, OnServers
+from holdfast.challenge.fault import DidNotStrike
 from holdfast.core.locating import masked, split
 
 if TYPE_CHECKING:
@@ -82,4 +83,4 @@ class _FailingOver:
                     said = str(error)
                 else:
                     return "the master"
-        return f"nothing: no Sentinel would ({said})"
+        raise DidNotStrike(f"no Sentinel would: {said}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from holdfast.challenge.fault import DidNotStrike
 from holdfast.challenge.servers.starting import Server
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ PAUSED = (0.3, 2.0)
 AWAY = (0.1, 1.5)
 
 
-def _nothing(_: Draw) -> str:
-    return "nothing"
+def _lacking(_: Draw) -> str:
+    raise DidNotStrike("nothing is known that would make it")
 
 
 def _well() -> None:
@@ -33,7 +34,7 @@ class OnServers:
 
     kind: str
     lengths: tuple[float, float] = AWAY
-    begins: Callable[[Draw], str] = _nothing
+    begins: Callable[[Draw], str] = _lacking
     ends: Callable[[], object] = _well
     lacks: str = ""
     is_destructive: bool = True

@@ -8,6 +8,7 @@ what comes with Python.
 
 from __future__ import annotations
 
+import atexit
 import os
 import select
 import shutil
@@ -36,13 +37,16 @@ def run_directory(prefix: str) -> Path:
 
 @cache
 def _watcher() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+    watcher = subprocess.Popen(
         [sys.executable, "-I", "-S", __file__, str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
         cwd="/",
     )
+    # After all who were given a directory, and have registered their own end later.
+    atexit.register(watcher.communicate)
+    return watcher
 
 
 def main(parent: int) -> None:
