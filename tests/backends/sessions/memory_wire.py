@@ -6,6 +6,7 @@ that does not queue never joins the line.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from holdfast.backends.sessions.answers import Beat, Opening, Own, Seen
 from holdfast.backends.sessions.claims import CarriedClaim
 from holdfast.backends.sessions.line import Line
 from holdfast.backends.sessions.watches import Watch
-from holdfast.errors import ConfigurationError
+from holdfast.errors import BackendUnavailable, ConfigurationError
 from holdfast.model import Capabilities, Claim, Finding, TokenQuality
 from holdfast.runtime.clock import Clock
 
@@ -50,6 +51,8 @@ class Store:
     is_deposed: bool = False
     """Whether it answers heartbeats, and no quorum confirms them."""
     refuses: bool = False
+    is_back_at: float = 0.0
+    """Until then nobody listens."""
     moves: int = 0
     """So many admissions find that the line has moved."""
     retry_in: float | None = None
@@ -151,7 +154,10 @@ class MemoryWire:
         return await self.read([(key, None) for key in asked], line=line, deadline=deadline)
 
     async def delete(self, one: CarriedClaim, *, deadline: float) -> bool:
-        del deadline
+        back_at = self._store.is_back_at
+        await asyncio.sleep(min(back_at, deadline) - self._clock.now())
+        if back_at > deadline:
+            raise BackendUnavailable("nobody listens")
         return one.key is not None and self._store.drop(one.key)
 
     async def close_for(self, one: CarriedClaim, seconds: float, *, deadline: float) -> bool:

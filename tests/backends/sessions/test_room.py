@@ -14,6 +14,7 @@ from holdfast.model import Claim, Event, Held, Owner
 from holdfast.testing import run_in_virtual_time
 
 TTL = 9.0
+PATIENCE = 2.0
 
 Story = Callable[[AsyncLocks, AsyncMemorySessionsBackend, list[str]], Awaitable[None]]
 
@@ -101,6 +102,21 @@ def test_a_session_in_jeopardy_that_recovers_keeps_its_leases() -> None:
         assert order == ["AtRisk", "AtRisk", "SafeAgain", "SafeAgain"]
 
     told_in_virtual_time(story)
+
+
+def test_a_release_waits_for_a_connection_as_long_as_it_may() -> None:
+    """Half of its time is for another member: not if there was none to ask."""
+
+    async def story(locks: AsyncLocks, backend: AsyncMemorySessionsBackend, told: list) -> None:
+        lease = await locks.lock("door").acquire()
+        backend.store.is_back_at = virtual_clock().now() + 0.9 * PATIENCE
+
+        await lease.release()
+
+        assert told[-1] == "Released"
+        assert not backend.store.standing
+
+    told_in_virtual_time(story, request_timeout=PATIENCE)
 
 
 def test_a_line_that_moved_before_the_admission_is_looked_at_again() -> None:

@@ -15,10 +15,10 @@ def test_a_restart_with_its_data_costs_nothing(flavour, diary, eventually):
     """An append-only file: the lease is renewed again, and the line stands as it stood."""
     # always: what is written each second only may wait for the disk, and be lost when it is killed.
     with RedisServer("--appendonly", "yes", "--appendfsync", "always") as server:
-        locks = flavour.locks(server.url, ttl=3.0, on_event=diary)
+        locks = flavour.locks(server.url, ttl=9.0, on_event=diary)
         lock = locks.lock("door")
         lease = lock.acquire()
-        lines = [flavour.locks(server.url, ttl=3.0).lock("door") for _ in range(2)]
+        lines = [flavour.locks(server.url, ttl=9.0).lock("door") for _ in range(2)]
         waiters = []
         for number, one in enumerate(lines, 1):
             waiters.append(flavour.start(one.acquire, timeout=20))
@@ -28,6 +28,7 @@ def test_a_restart_with_its_data_costs_nothing(flavour, diary, eventually):
         server.start()
         before = diary.count("Renewed")
         eventually(lambda: diary.count("Renewed") > before)
+        eventually(lambda: len(locks.inspect("door").line) == 2, despite=(Exception,))
 
         lease.check()
         assert not any(one.done() for one in waiters)

@@ -177,12 +177,14 @@ def test_a_frozen_holder_is_told_before_its_next_call_returns(scenes, server, pu
 def test_a_server_restarted_with_its_data_costs_nothing(scenes, own_server):
     """Sessions stand in its log: the lease is renewed again, and the line is as it was."""
     for one in scenes:
-        one.hold(own_server.url, ttl=20.0)
-        one.wait_behind(own_server.url, ttl=20.0)
+        one.hold(own_server.url, ttl=LONG)
+        one.wait_behind(own_server.url, ttl=LONG)
 
     own_server.kill()
     own_server.start()
 
+    for one in scenes:
+        eventually(lambda one=one: one.waiting() == 1, despite=(Exception,))
     assert all(one.is_passed_on() for one in scenes)
 
 

@@ -113,6 +113,8 @@ class AsyncRecipe:
         wire, half = self._wire, (self._clock.now() + deadline) / 2
         try:
             return await wire.delete(one, deadline=half)
+        except BackendUnavailable:
+            return await wire.delete(one, deadline=deadline)  # nothing was sent: one may listen yet
         except OutcomeUnknown:
             if self._clock.now() >= half:
                 wire.hang_up()

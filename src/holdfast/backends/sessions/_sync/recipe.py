@@ -115,6 +115,8 @@ class Recipe:
         wire, half = self._wire, (self._clock.now() + deadline) / 2
         try:
             return wire.delete(one, deadline=half)
+        except BackendUnavailable:
+            return wire.delete(one, deadline=deadline)  # nothing was sent: one may listen yet
         except OutcomeUnknown:
             if self._clock.now() >= half:
                 wire.hang_up()
