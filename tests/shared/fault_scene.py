@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any, Protocol
 
+import pytest
 from both_flavours import Flavour, number_waiting
 from diary import Diary
 
 from holdfast.challenge.eventually import eventually
+
+BEGINNINGS = 8
 
 
 class Reachable(Protocol):
@@ -51,6 +54,26 @@ class Scene:
         watcher = self.flavour.locks(url)
         eventually(lambda: watcher.inspect(self.name).line, what="it waits")
         eventually(lambda: number_waiting(self.waiting_client), what="it was told to wait")
+
+    def begin(self, url: str, *, ttl: float, behind: str, renewals: int = 0) -> None:
+        """Hold, let another client wait at `behind`, and be renewed so often: then it may strike.
+
+        A machine that stands still ends a short lease before. Then all of it begins anew.
+        """
+        for _ in range(BEGINNINGS):
+            self.diary, self.name = Diary(), new_name()
+            self.hold(url, ttl=ttl)
+            self.start_waiting(behind, ttl=60)
+            watcher = self.flavour.locks(behind)
+
+            def is_ready(watcher: Any = watcher) -> bool:
+                is_in_line = watcher.inspect(self.name).line and number_waiting(self.waiting_client)
+                return bool(is_in_line) and self.diary.count("Renewed") >= renewals
+
+            eventually(lambda: not self.lease.is_trusted or is_ready(), what="it waits")
+            if self.lease.is_trusted:
+                return
+        pytest.fail(f"its lease ended {BEGINNINGS} times before anything struck")
 
     def start_waiting(self, url: str, **options: Any) -> None:
         """Let another client want it."""

@@ -63,7 +63,8 @@ class QuorumFaults:
         others = []
         for one in scenes:
             one.hold(members.url, ttl=ttl)
-            others.append(one.flavour.locks(members.url, ttl=ttl).lock(one.name))
+            patient = one.flavour.locks(members.url, ttl=ttl, request_timeout=20.0)
+            others.append(patient.lock(one.name))
             assert others[-1].try_acquire() is None
             one.flavour.give_up_after(0.3)
 

@@ -30,7 +30,7 @@ class Draw:
     strength: float
     """From 0 to 1, for whatever the fault makes of it."""
     anybody: int
-    """Which client it is where nobody has the role."""
+    """Which client it is where nobody has the role; a second chance for what strikes servers."""
 
 
 class Fault(Protocol):

@@ -74,6 +74,9 @@ class LentEngine:
     def __init__(self, url: str, *, is_asyncio: bool, **options: Any) -> None:
         make = create_async_engine if is_asyncio else sqlalchemy.create_engine
         self.engine = make(url, **options)
+        if not is_asyncio:
+            # As an application's: the first connection asks for much that is not on trial.
+            self.engine.connect().close()
 
     @property
     def lent(self) -> int:

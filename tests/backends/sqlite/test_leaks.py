@@ -226,7 +226,7 @@ def test_no_two_of_ten_thousand_names_share_a_lock(url):
         names.add(random_name(chance))
 
     # Ten thousand renewals at once take their time, on a machine that has little.
-    patient = {"request_timeout": 30.0}
+    patient = {"ttl": 600.0, "request_timeout": 60.0}
     with holdfast.Locks(url, **patient) as locks, holdfast.Locks(url, **patient) as other:
         leases = {name: locks.lock(name).try_acquire() for name in names}
         refused = [name for name, lease in leases.items() if lease is None]

@@ -7,10 +7,10 @@ from quorum_faults import QuorumFaults
 from holdfast.challenge.eventually import eventually
 from holdfast.challenge.servers.etcd import Cluster, EtcdServer
 
-ELECTION = 6.0
+ELECTION = 10.0
 """A new leader is elected and followed within this time, on a busy machine too."""
 
-LONG = 15.0
+LONG = 30.0
 """A third of this ttl is always left, and outlasts an election."""
 
 

@@ -24,9 +24,7 @@ def test_a_follower_cut_from_its_leader_cannot_keep_a_holder_in_the_dark(scenes,
     """
     follower, leader = cuttable.followers()[0], cuttable.leader()
     for one in scenes:
-        one.hold(follower.url, ttl=TTL)
-        one.wait_behind(leader.url, ttl=60)
-        one.diary.until_renewed()
+        one.begin(follower.url, ttl=TTL, behind=leader.url, renewals=1)
         one.flavour.give_up_after(0.3)
 
     with follower.client() as bystander:

@@ -35,9 +35,7 @@ def _trusted_together(scenes, ensemble: CuttableEnsemble, *, silently: bool, lag
     """
     leader = ensemble.leader()
     for one in scenes:
-        one.hold(leader.url, ttl=TTL)
-        one.wait_behind(_others(ensemble, leader), ttl=60)
-        one.diary.until_renewed(2)
+        one.begin(leader.url, ttl=TTL, behind=_others(ensemble, leader), renewals=2)
     _pass_time(scenes, lag * TTL)
 
     ensemble.depose(leader, silently=silently)
@@ -133,9 +131,7 @@ def test_a_greeting_by_a_deposed_leader_gives_no_more_time(scenes, cuttable, out
     leader = cuttable.leader()
     proxy = outliving.enter_context(ZooKeeperProxy(leader.port))
     for one in scenes:
-        one.hold(proxy.url, ttl=TTL)
-        one.wait_behind(_others(cuttable, leader), ttl=60)
-        one.diary.until_renewed(2)
+        one.begin(proxy.url, ttl=TTL, behind=_others(cuttable, leader), renewals=2)
 
     cuttable.depose(leader, silently=False)
     looks = [_overlaps(one) for one in scenes]

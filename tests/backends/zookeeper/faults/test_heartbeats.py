@@ -21,8 +21,7 @@ def test_a_holder_costs_three_transactions_per_ttl(scenes, own_server):
     """However many locks it holds; and whoever watches them is not woken."""
     more = []
     for one in scenes:
-        one.hold(own_server.url, ttl=TTL)
-        one.wait_behind(own_server.url, ttl=60)
+        one.begin(own_server.url, ttl=TTL, behind=own_server.url)
         more += [one.locks.lock(f"{one.name} {number}").acquire() for number in range(20)]
         one.diary.until_renewed()
     woken = own_server.figures()["zk_sum_node_changed_watch_count"]
