@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from holdfast.core.declaring import Declaration, ForeignClients, Mode
     from holdfast.runtime.clock import Clock
 
+_log = logging.getLogger("holdfast")
+
 ROOMS = (
     "etcd",
     "memcached",
@@ -58,7 +60,7 @@ def open_backend(
     except ConfigurationError as error:
         # It stands in no file of the program: say where to look.
         raise ConfigurationError(f"{VARIABLE}: {error}") from error
-    logging.getLogger("holdfast").info("locks at %s, as %s says", backend.location, VARIABLE)
+    _log.info("locks at %s, as %s says", backend.location, VARIABLE)
     return backend
 
 

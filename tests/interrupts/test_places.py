@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from interrupting import interrupt
 
+from holdfast import Locks
+
 
 def called(*_: object, **__: object) -> None:
     """Be of Python's own, as those beside it are of C's."""
@@ -131,12 +133,25 @@ def test_an_interrupt_leaves_no_handler_of_messages_locked(caplog):
     """Those of pytest serve to the end: a thread of any later test would wait there for ever."""
     locks = [one.lock for one in logging.getLogger().handlers if one.lock is not None]
     assert locks
-    log = logging.getLogger("holdfast")
+    locks.append(logging._lock)
+
     with ThreadPoolExecutor(1) as threads:
         for place in itertools.count():
-            where = interrupt(lambda: log.warning("ready"), at=place)
+            logging.root.manager._clear_cache()  # as who sets a level does
+            where = interrupt(lambda: logging.getLogger("holdfast").warning("ready"), at=place)
             for one in locks:
                 assert threads.submit(one.acquire, blocking=False).result(), where
                 threads.submit(one.release).result()
             if where is None:
                 return
+
+
+@pytest.mark.parametrize("url", ["memory:", None], ids=["memory", "embedded"])
+def test_no_client_looks_for_its_logger(url, tmp_path, monkeypatch):
+    """Who is interrupted there leaves `logging` locked, and all other threads wait for ever."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    Locks(url).close()  # a room finds its own when it is imported
+    with monkeypatch.context() as patched:
+        patched.setattr(logging, "getLogger", None)
+        with Locks(url) as locks, locks.lock("door"):
+            pass

@@ -6,9 +6,9 @@ called at just these places, and what it raises is raised as theirs would be: at
 the callee, or in the caller at the call, whose result is gone.
 
 Left out are finalizers and what the collector calls, whose exceptions Python itself swallows, and
-how that is told; and what `logging` does with a message, since a handler that is interrupted
-there stays locked: pytest's would keep every thread of a later test that has something to say,
-for ever.
+how that is told; and what `logging` does under its own locks, since one that is interrupted there
+stays locked: pytest's handler, or the module's, would keep every thread of a later test that has
+something to say, for ever.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ NOT_ON_TRIAL = (
     "gc_cumulative_time.<locals>.gc_callback",
     "FramelessHook._tell",
     "Logger.callHandlers",
+    "Logger.isEnabledFor",
+    "Manager.getLogger",
 )
 """How their full names end. Hypothesis has its callback called by the collector, wherever that
-is; the last but one tells what those before it raise."""
+is; its successor tells what those before it raise. The last three are of `logging`."""
 
 
 def is_on_trial(frame: FrameType | None) -> bool:

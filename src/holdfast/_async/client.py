@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from holdfast.options import ClientOptions, LockOptions
     from holdfast.runtime.clock import Clock
 
+# Here, and not for each client: who is interrupted while `logging` looks for a logger leaves it
+# locked, and every other thread of the program waits for that lock for ever.
+_log = logging.getLogger("holdfast")
+
 
 class AsyncClient:
     """The inside of an AsyncLocks; kept alive by its locks and leases."""
@@ -43,7 +47,7 @@ class AsyncClient:
         """What was last found to be options that this store can keep."""
         self.clock: Clock = options.clock
         self.request_timeout = options.request_timeout
-        self.logger = logging.getLogger("holdfast")
+        self.logger = _log
         self.loop_guard = runtime.LoopGuard()
         self.state = runtime.StateLock()
         self.watchdog = AsyncWatchdog(self)

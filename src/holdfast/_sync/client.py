@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from holdfast.options import ClientOptions, LockOptions
     from holdfast.runtime.clock import Clock
 
+# Here, and not for each client: who is interrupted while `logging` looks for a logger leaves it
+# locked, and every other thread of the program waits for that lock for ever.
+_log = logging.getLogger("holdfast")
+
 
 class Client:
     """The inside of a Locks; kept alive by its locks and leases."""
@@ -45,7 +49,7 @@ class Client:
         """What was last found to be options that this store can keep."""
         self.clock: Clock = options.clock
         self.request_timeout = options.request_timeout
-        self.logger = logging.getLogger("holdfast")
+        self.logger = _log
         self.loop_guard = runtime.LoopGuard()
         self.state = runtime.StateLock()
         self.watchdog = Watchdog(self)

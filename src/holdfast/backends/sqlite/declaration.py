@@ -15,6 +15,8 @@ from holdfast.errors import ConfigurationError
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
+_log = logging.getLogger("holdfast")
+
 REACH = "excludes only processes of this user on this machine"
 
 
@@ -29,7 +31,7 @@ def file_or_default(url: SplitResult, namespace: str) -> dict[str, Any]:
         return {"path": path, "namespace": namespace}
     chosen = default_path()
     # For each client, since the first question after a surprise is "which file?".
-    logging.getLogger("holdfast").info("embedded locks: %s %s", chosen, REACH)
+    _log.info("embedded locks: %s %s", chosen, REACH)
     if is_container():
         warn_of_container(chosen)
     return {"path": chosen, "namespace": namespace, "create_directory": True}
@@ -38,9 +40,7 @@ def file_or_default(url: SplitResult, namespace: str) -> dict[str, Any]:
 @functools.cache
 def warn_of_container(chosen: Path) -> None:
     """Warn once in a process: a program that makes a client per request has read it then."""
-    logging.getLogger("holdfast").warning(
-        "embedded locks in a container: %s %s and in this container", chosen, REACH
-    )
+    _log.warning("embedded locks in a container: %s %s and in this container", chosen, REACH)
 
 
 def named_file(url: SplitResult) -> Path | None:
