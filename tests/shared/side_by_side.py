@@ -49,6 +49,7 @@ BY_CLASS = (
 EARLY = (
     # Before others have failed in the same worker, whose threads go on: Hypothesis minds them.
     "tests/core/",
+    "tests/challenge/test_checker.py",
     # Minutes of waiting, while others compute.
     "tests/backends/redlock/contract/test_two_hung.py",
     "tests/backends/sqlite/test_leaks.py::test_a_million_names",

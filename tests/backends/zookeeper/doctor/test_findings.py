@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 from kazoo.security import make_digest_acl
 from servers.zookeeper import shared_ensemble, shared_server
 
-from holdfast import BackendUnavailable
-from holdfast.challenge.eventually import eventually
+from holdfast import BackendUnavailable, Finding
+from holdfast.challenge.eventually import NeverHappened, eventually
 from holdfast.challenge.servers.starting import free_ports
-from holdfast.challenge.servers.zookeeper import Ensemble, ZooKeeperServer
+from holdfast.challenge.servers.zookeeper import SYNC_LIMIT, TICK, Ensemble, ZooKeeperServer
+
+ATTEMPTS = 8
 
 
 @pytest.fixture
@@ -129,26 +132,37 @@ def test_a_session_shorter_than_two_ticks(finding):
 
 def test_requests_that_pile_up(flavour, ensemble, namespace):
     """The leader has nobody to agree with, and more and more to ask."""
+    found: list[Finding] = []
+    # A leader gives up after a while: on a busy machine before so many pile up, or are told of.
+    for _ in range(ATTEMPTS):
+        leader = ensemble.heal().leader()
+        locks = flavour.locks(leader.url, namespace=namespace, ttl=20)
+        locks.lock("door").acquire(timeout=20).release()
+        flavour.give_up_after(0.5)
+        with suppress(NeverHappened), _piling_up(ensemble, namespace):
+            found = [one for one in locks.diagnose() if one.subject == "outstanding requests"]
+        if [one.level for one in found] == ["warning"]:
+            break
+
+    assert [one.level for one in found] == ["warning"]
+    assert leader.address in found[0].message
+
+
+@contextmanager
+def _piling_up(ensemble: Ensemble, namespace: str) -> Iterator[None]:
     leader, followers = ensemble.leader(), ensemble.followers()
-    locks = flavour.locks(leader.url, namespace=namespace, ttl=20)
-    locks.lock("door").acquire().release()
-    flavour.give_up_after(0.5)
     with leader.client(timeout=20) as client:
         for one in followers:
             one.pause()
         try:
             for number in range(300):
                 client.create_async(f"/{namespace}-{number}")
-            piled = "zk_outstanding_requests"
-            eventually(lambda: leader.figures().get(piled, 0) >= 300, what="they pile up")
-
-            found = [one for one in locks.diagnose() if one.subject == "outstanding requests"]
+            piled, lately = "zk_outstanding_requests", SYNC_LIMIT * TICK
+            eventually(lambda: leader.figures().get(piled, 0) >= 300, within=lately)
+            yield
         finally:
             for one in followers:
                 one.resume()
-
-    assert [one.level for one in found] == ["warning"]
-    assert leader.address in found[0].message
 
 
 def test_a_server_that_keeps_up(finding):
