@@ -35,6 +35,8 @@ FORBID = """\
 exit 101
 """
 
+SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
 APT_GET = (
     "apt-get",
     "-o",
@@ -135,18 +137,29 @@ def install(packages: Sequence[str], *, policy: Path) -> None:
 
 def _run(command: Sequence[str]) -> int:
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    process = subprocess.Popen(
-        command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True
-    )
+    process: subprocess.Popen[bytes] | None = None
+    # Signals are held back until it has begun: who is interrupted before knows of none to end.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509 - no threads here
+        )
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return process.wait()
     except BaseException:
         # Wait for the end of it: a package script that still runs could start its daemon
         # as soon as the policy is gone.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        process.wait()
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
         raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager
@@ -185,15 +198,14 @@ def _set_aside(policy: Path, aside: Path) -> None:
 @contextlib.contextmanager
 def _signals_as_exceptions() -> Iterator[None]:
     """Leave the block by an exception on a signal that would otherwise end us on the spot."""
-    signals = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
     def leave(number: int, _frame: object) -> None:
         # Once is enough: a second one must not interrupt the putting back.
-        for each in signals:
+        for each in SIGNALS:
             signal.signal(each, signal.SIG_IGN)
         raise SystemExit(128 + number)
 
-    before = {number: signal.signal(number, leave) for number in signals}
+    before = {number: signal.signal(number, leave) for number in SIGNALS}
     try:
         yield
     finally:

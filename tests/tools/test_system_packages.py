@@ -171,6 +171,31 @@ def test_a_signal_puts_the_policy_back_and_ends_apt_get(
     wait_until(lambda: not is_there(int(pid_file.read_text())))  # whoever inherits it buries it
 
 
+def test_a_signal_while_apt_get_begins_ends_it_too(machine: Machine) -> None:
+    """It runs already, and nobody has been told its number."""
+    machine.apt_get(f"echo $$ > {machine.directory}/pid; sleep 600 & wait")
+    program = """
+import os, pathlib, signal, subprocess, sys, time
+sys.path.insert(0, sys.argv[1])
+import system_packages
+class Struck(subprocess.Popen):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        if "install" in self.args:
+            pid = pathlib.Path(sys.argv[3])
+            while not (pid.exists() and pid.read_text()):
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGTERM)
+subprocess.Popen = Struck
+system_packages.install(["frobnicate"], policy=pathlib.Path(sys.argv[2]))
+"""
+    tools, pid_file = Path(system_packages.__file__).parent, machine.directory / "pid"
+    process = subprocess.Popen([sys.executable, "-c", program, tools, machine.policy, pid_file])
+
+    assert process.wait(timeout=30) == 128 + signal.SIGTERM
+    wait_until(lambda: not is_there(int(pid_file.read_text())))
+
+
 @pytest.mark.parametrize("theirs", [None, "theirs"])
 def test_what_a_killed_run_left_is_cleaned_up_by_the_next(
     machine: Machine, theirs: str | None
