@@ -196,7 +196,7 @@ def test_an_unknown_fault_is_answered_by_those_that_are_known(asked, sentence):
         ("redis://localhost", True),
         ("redis://127.0.0.1:6380/0", True),
         ("redis://:secret@127.0.0.1,[::1]:7/0", True),
-        ("sqlite:///tmp/locks.db", True),
+        ("sqlite:///srv/locks.db", True),
         ("unix:///run/redis.sock", True),
         ("redis://192.0.2.7", False),
         ("redlock://127.0.0.1:1,192.0.2.7:2", False),
