@@ -22,6 +22,7 @@ ROWS = (
     ("core",),
     ("runtime",),
     ("connections",),
+    ("observe",),
     ("_async", "_sync"),
     ("backends",),
     ("urls",),
