@@ -14,6 +14,7 @@ from side_by_side import LongestFirst, a_seat, number_of_workers
 from started_anywhere import as_from_a_terminal, in_a_session_of_its_own
 
 from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.made_once import share_what_is_made
 
 as_from_a_terminal()
 in_a_session_of_its_own()
@@ -37,10 +38,21 @@ def pytest_xdist_make_scheduler(config, log) -> LongestFirst:
     return LongestFirst(config, log)
 
 
-def pytest_collection_finish() -> None:
-    """Keep the collector from what stays to the end: it took an eighth of a second each time."""
-    gc.collect()
-    gc.freeze()
+def pytest_configure() -> None:
+    """Let the workers make together what is dear: they inherit what is said here."""
+    share_what_is_made()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Iterator[object]:
+    """Keep the garbage collector from what stays to the end: ten thousand tests, and the tools."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

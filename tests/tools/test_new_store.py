@@ -90,10 +90,11 @@ def copy_renamed(rooms: Path, *, leaving_out: str) -> None:
 
 
 def copy_tree(root: Path) -> None:
+    """Copy all of it, with what was compiled: else each process here would compile it anew."""
+    being_written = shutil.ignore_patterns("*.pyc.*")  # by another worker, and gone in a moment
     for source in (path for pattern in COPIED for path in ROOT.glob(pattern)):
         if source.is_dir():
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(source, root / source.name, ignore=ignored)
+            shutil.copytree(source, root / source.name, ignore=being_written)
         else:
             shutil.copy(source, root)
 
@@ -124,7 +125,7 @@ def run(root: Path, *command: str) -> str:
     done = subprocess.run(
         [sys.executable, *command],
         cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": str(root / "src")},
         capture_output=True,
         text=True,
         check=False,

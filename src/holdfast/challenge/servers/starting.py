@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 from holdfast.challenge.eventually import eventually
 from holdfast.challenge.processes import family, freeze_family, is_dead, signal_all, thaw_family
 from holdfast.challenge.servers.leaving_nothing import run_directory
+from holdfast.challenge.servers.made_once import made_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -352,13 +353,17 @@ def free_ports(count: int) -> list[int]:
 @cache
 def _built(kind: type[Server]) -> Path:
     """Return the data directory of which each server of this kind gets a copy."""
-    directory = _directory(f"{kind.kind}-built", kind.account)
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    data = directory / "data"
-    kind.build(data)
-    if _as(kind.account):
-        shutil.chown(data, kind.account)
-    return data
+    builder = next(one for one in kind.mro() if "build" in vars(one))
+
+    def build(directory: Path) -> None:
+        if _as(kind.account):
+            shutil.chown(directory, kind.account)
+        kind.build(directory / "data")
+        if _as(kind.account):
+            shutil.chown(directory / "data", kind.account)
+
+    name = f"{kind.kind}-{builder.__module__}-{builder.__qualname__}-{kind.account}"
+    return made_once(name.replace(".", "-"), build) / "data"
 
 
 def _directory(name: str, account: str) -> Path:
