@@ -101,9 +101,9 @@ class NotAcquired(LockError):
         closing: Sequence[Closing] = (),
     ) -> None:
         super().__init__(message, name=name)
-        self.holders = tuple(holders)
+        self.holders: tuple[Holder, ...] = tuple(holders)
         self.place = place
-        self.closing = tuple(closing)
+        self.closing: tuple[Closing, ...] = tuple(closing)
 
 
 class AcquireTimeout(NotAcquired, TimeoutError):

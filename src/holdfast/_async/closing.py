@@ -22,8 +22,8 @@ class AsyncClosing:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
         self._closer: runtime.Context | None = None
-        self.is_begun = False
-        self.is_shut = False
+        self.is_begun: bool = False
+        self.is_shut: bool = False
         self._is_done = False
 
     async def run(self) -> None:

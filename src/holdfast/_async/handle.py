@@ -25,12 +25,12 @@ class AsyncHandle:
     __slots__ = ("__weakref__", "ended_by", "hold", "is_ended", "is_released", "lease", "lock")
 
     def __init__(self, hold: AsyncHold, lock: weakref.ref[AsyncLock]) -> None:
-        self.hold = hold
-        self.lock = lock
+        self.hold: AsyncHold = hold
+        self.lock: weakref.ref[AsyncLock] = lock
         self.lease: weakref.ref[AsyncLease] | None = None
-        self.is_released = False
-        self.is_ended = False
-        self.ended_by = "released"
+        self.is_released: bool = False
+        self.is_ended: bool = False
+        self.ended_by: str = "released"
 
     def is_kept(self) -> bool:
         """Whether somebody has the lease."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast._async.lease import lease_on
 from holdfast.core.holding import HELD, LEADS_TO, LOST, Holding
@@ -14,10 +14,12 @@ from holdfast.model import Lost
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast._async.client import AsyncClient
     from holdfast._async.handle import AsyncHandle
     from holdfast._async.lock import AsyncLock
-    from holdfast.model import Grant
+    from holdfast.model import Grant, Life
     from holdfast.options import LockOptions
 
 NEVER = float("inf")
@@ -70,31 +72,32 @@ class AsyncHold:
         until: float,
         now: float,
     ) -> None:
-        self.client = client
-        self.lock = weakref.ref(lock)
-        self.grant = grant
-        self.context = weakref.ref(context)
-        self.since = now
-        self.until = until
-        self.renews = options.renew
+        self.client: AsyncClient = client
+        self.lock: weakref.ref[AsyncLock] = weakref.ref(lock)
+        self.grant: Grant = grant
+        self.context: weakref.ref[runtime.Context] = weakref.ref(context)
+        self.since: float = now
+        self.until: float = until
+        self.renews: bool = options.renew
         # How long the store keeps it from the last request on: at first perhaps a window.
-        self.span = span
-        self.life = life = client.life
+        self.span: float = span
+        life = client.life
+        self.life: Life = life
         is_due = options.renew or grant.window is not None
-        self.due = due_after(sent_at=sent_at, ttl=span, life=life) if is_due else NEVER
-        self.capped_at = NEVER if options.max_hold is None else now + options.max_hold
-        self.on_lost = options.on_lost
-        self.lost = runtime.Signal(client.clock)
+        self.due: float = due_after(sent_at=sent_at, ttl=span, life=life) if is_due else NEVER
+        self.capped_at: float = NEVER if options.max_hold is None else now + options.max_hold
+        self.on_lost: Callable[[Any], None] | None = options.on_lost
+        self.lost: runtime.Signal = runtime.Signal(client.clock)
         self._handles: list[weakref.ref[AsyncHandle]] = []
         self.blocks: list[runtime.Block] = []
-        self.holding = HELD
-        self.is_renewing = False
-        self.unanswered = False
-        self.at_risk_noted = False
+        self.holding: Holding = HELD
+        self.is_renewing: bool = False
+        self.unanswered: bool = False
+        self.at_risk_noted: bool = False
         """Whether the watchdog has seen that it is at risk."""
-        self.at_risk_told = False
+        self.at_risk_told: bool = False
         """Whether the application was told so, and has to be told when it is safe again."""
-        self.needs_tombstone = False
+        self.needs_tombstone: bool = False
         self.plan()
 
     def is_trusted(self, now: float) -> bool:
@@ -123,10 +126,10 @@ class AsyncHold:
         """Work out anew when the watchdog must look: after whatever of it has changed."""
         risk = at_risk_from(until=self.until, ttl=self.span, life=self.life)
         risk = NEVER if self.at_risk_noted else risk
-        self.ends_at = min(self.until, self.capped_at)
+        self.ends_at: float = min(self.until, self.capped_at)
         # While a renewal is under way its answer says when the next is due.
         due = NEVER if self.is_renewing else self.due
-        self.looked_at = min(due, risk, self.ends_at)
+        self.looked_at: float = min(due, risk, self.ends_at)
 
     def is_abandoned(self) -> bool:
         """Whether nobody is left who could release it.

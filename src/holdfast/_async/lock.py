@@ -63,7 +63,7 @@ class AsyncLock(StaysHere):
     _goes_instead = "pass on its name, and make the lock there"
 
     def __init__(self, client: AsyncClient, name: str, options: LockOptions) -> None:
-        self.name = checked_name(name)
+        self.name: str = checked_name(name)
         self.options = options
         self._client = client
         # In the order of acquiring, and whose they are: the caller of `acquire` may not store the

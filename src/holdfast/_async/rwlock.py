@@ -44,7 +44,7 @@ class AsyncRWLock(StaysHere):
     _goes_instead = "pass on its name, and make the lock there"
 
     def __init__(self, client: AsyncClient, name: str, options: LockOptions) -> None:
-        self.name = checked_name(name)
+        self.name: str = checked_name(name)
         if not client.backend.capabilities.shared:
             raise ConfigurationError(
                 "this backend has no shared holds: it offers lock(), not rwlock()"

@@ -24,8 +24,8 @@ class AsyncSemaphore(AsyncLock):
     def __init__(
         self, client: AsyncClient, name: str, options: LockOptions, *, capacity: int, permits: int
     ) -> None:
-        self.capacity = checked_capacity(capacity)
-        self.weight = checked_permits(permits, capacity=capacity)
+        self.capacity: int = checked_capacity(capacity)
+        self.weight: int = checked_permits(permits, capacity=capacity)
         if not client.backend.capabilities.shared:
             raise ConfigurationError(
                 "this backend has no shared holds: it offers lock(), not semaphore()"

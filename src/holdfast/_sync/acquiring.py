@@ -69,10 +69,10 @@ class Acquisition:
     """
 
     # Here, for one that is interrupted before it is made, and because most are granted at once.
-    owes = False
+    owes: bool = False
     _together: Together | None = None
     _is_unanswered = False
-    stands = False
+    stands: bool = False
     _outage: Outage | None = None
     _answered_at: float | None = None
     _held = Held(())
@@ -92,12 +92,12 @@ class Acquisition:
         self._client = client
         self._together = together
         self._lock = lock
-        self.context = runtime.context()
-        self.started = client.clock.now()
+        self.context: runtime.Context = runtime.context()
+        self.started: float = client.clock.now()
         self._deadline = NEVER if timeout is None else self.started + timeout
         self._queues = timeout is None or timeout > 0
         self.cancel = cancel
-        self.claim = self._new_claim() if claim is None else claim
+        self.claim: Claim = self._new_claim() if claim is None else claim
 
     def __del__(self) -> None:
         # It may strike anywhere, also inside a step that another lock protects: no more than this.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast._sync.handle import Duty, Handle
     from holdfast._sync.hold import Hold
     from holdfast._sync.lock import Lock
-    from holdfast.model import Grant
+    from holdfast.model import Grant, Life
     from holdfast.options import ClientOptions, LockOptions
     from holdfast.runtime.clock import Clock
 
@@ -43,35 +43,35 @@ class Client:
 
     def __init__(self, backend: Backend, options: ClientOptions) -> None:
         self.backend = backend
-        self.life = backend.capabilities.life
-        self.ttl = options.ttl
+        self.life: Life = backend.capabilities.life
+        self.ttl: float = options.ttl
         self.fitting: LockOptions | None = None
         """What was last found to be options that this store can keep."""
         self.clock: Clock = options.clock
-        self.request_timeout = options.request_timeout
-        self.logger = _log
-        self.loop_guard = runtime.LoopGuard()
-        self.state = runtime.StateLock()
-        self.watchdog = Watchdog(self)
-        self.followups = Followups(self)
+        self.request_timeout: float = options.request_timeout
+        self.logger: logging.Logger = _log
+        self.loop_guard: runtime.LoopGuard = runtime.LoopGuard()
+        self.state: runtime.StateLock = runtime.StateLock()
+        self.watchdog: Watchdog = Watchdog(self)
+        self.followups: Followups = Followups(self)
         self._on_event = options.on_event
         self._label = options.label or ""
-        self.holds = HoldRegistry(self.state)
+        self.holds: HoldRegistry = HoldRegistry(self.state)
         # Weakly: one that was interrupted is not there any more, and nobody waits for it.
         self._asking: weakref.WeakSet[Acquisition] = weakref.WeakSet()
         self._cancellable: weakref.WeakSet[Acquisition] = weakref.WeakSet()
         self._left_behind: deque[Acquisition | Duty] = deque()
-        self.closing = Closing(self)
+        self.closing: Closing = Closing(self)
         self._introduce()
         backend.attach(ttl=self.ttl, hurry=self.watchdog.hurry)
         forking.forget_in_child(self)
         runtime.close_at_exit(self)
 
     def _introduce(self) -> None:
-        self.id = new_id()
+        self.id: str = new_id()
         self._owner = Owner(host=socket.gethostname(), pid=os.getpid(), label=self._label)
         self._as_stored = ("", self._owner.to_text())
-        self.owner_text = str(self._owner)
+        self.owner_text: str = str(self._owner)
 
     # -- every public call -------------------------------------------------------------
 

@@ -24,8 +24,8 @@ class Closing:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._closer: runtime.Context | None = None
-        self.is_begun = False
-        self.is_shut = False
+        self.is_begun: bool = False
+        self.is_shut: bool = False
         self._is_done = False
 
     def run(self) -> None:

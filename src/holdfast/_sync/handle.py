@@ -27,12 +27,12 @@ class Handle:
     __slots__ = ("__weakref__", "ended_by", "hold", "is_ended", "is_released", "lease", "lock")
 
     def __init__(self, hold: Hold, lock: weakref.ref[Lock]) -> None:
-        self.hold = hold
-        self.lock = lock
+        self.hold: Hold = hold
+        self.lock: weakref.ref[Lock] = lock
         self.lease: weakref.ref[Lease] | None = None
-        self.is_released = False
-        self.is_ended = False
-        self.ended_by = "released"
+        self.is_released: bool = False
+        self.is_ended: bool = False
+        self.ended_by: str = "released"
 
     def is_kept(self) -> bool:
         """Whether somebody has the lease."""

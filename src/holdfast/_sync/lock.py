@@ -65,7 +65,7 @@ class Lock(StaysHere):
     _goes_instead = "pass on its name, and make the lock there"
 
     def __init__(self, client: Client, name: str, options: LockOptions) -> None:
-        self.name = checked_name(name)
+        self.name: str = checked_name(name)
         self.options = options
         self._client = client
         # In the order of acquiring, and whose they are: the caller of `acquire` may not store the

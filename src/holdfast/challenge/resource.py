@@ -43,7 +43,7 @@ class Resource:
     def __enter__(self) -> Self:
         # Not in the folder of the run, whose path may be longer than a socket's can be.
         self._folder = tempfile.TemporaryDirectory(prefix="holdfast-")
-        self.address = str(Path(self._folder.name) / "resource")
+        self.address: str = str(Path(self._folder.name) / "resource")
         self._server = _Server(self.address, _Session)
         self._server.resource = self
         self._thread = threading.Thread(

@@ -19,7 +19,7 @@ F = TypeVar("F", bound="Callable[..., object]")
 SOON, MOST = 1.0, 500
 """How long a shell's completion may wait for the store, and how many names it is offered."""
 
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
+CONTEXT: dict[str, object] = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 
 
 def names_in_use(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

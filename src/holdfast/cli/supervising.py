@@ -32,7 +32,7 @@ class Supervision:
     def __init__(
         self, command: Command, *, lease: Lease, guard: Guard, signals: Signals, is_quiet: bool
     ) -> None:
-        self.was_stopped = False
+        self.was_stopped: bool = False
         """Whether the command was told to stop for the lease's sake."""
         self.loss: LeaseLost | None = None
         self._command = command

@@ -60,8 +60,8 @@ class Door:
     def __init__(
         self, *, capacity: int = 0, token: int = 0, places: list[Place] | None = None
     ) -> None:
-        self.capacity = capacity
-        self.token = token
+        self.capacity: int = capacity
+        self.token: int = token
         self.places: list[Place] = places if places is not None else []
         self.changed: list[Place] = []
         self.dropped: list[Place] = []

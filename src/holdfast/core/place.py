@@ -40,13 +40,13 @@ class Place:
         token: int = 0,
         bell: str = "",
     ) -> None:
-        self.claim = claim
-        self.arrived = arrived
-        self.standing = standing
-        self.until = until
-        self.since = since
-        self.token = token
-        self.bell = bell
+        self.claim: Claim = claim
+        self.arrived: int = arrived
+        self.standing: Standing = standing
+        self.until: float = until
+        self.since: float = since
+        self.token: int = token
+        self.bell: str = bell
 
     @property
     def weight(self) -> int:

@@ -43,7 +43,7 @@ class FencedFile:
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 10.0) -> None:
         # A link stays one: what it leads to is replaced.
-        self.path = Path(os.path.realpath(path))
+        self.path: Path = Path(os.path.realpath(path))
         self._mark = self.path.with_name(f"{self.path.name}.fence")
         self._timeout = timeout
 

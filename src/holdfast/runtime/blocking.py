@@ -44,8 +44,8 @@ class BlockingSocket:
             sock.settimeout(None)
         self._clock = clock
         self._sleeps = 0
-        self.generation = generation
-        self.used_at = clock.now()
+        self.generation: int = generation
+        self.used_at: float = clock.now()
 
     def is_sound(self, now: float) -> bool:
         """Whether the server still listens, as far as can be seen without asking it."""
@@ -162,7 +162,7 @@ class IdleLinks(Generic[L]):
     """Connections that nobody uses just now."""
 
     def __init__(self, clock: Clock) -> None:
-        self.generation = 0
+        self.generation: int = 0
         """Of those that may be kept; a connection has the one of when it began to be made."""
         self._clock = clock
         self._idle: list[L] = []

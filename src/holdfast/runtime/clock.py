@@ -28,7 +28,7 @@ class Clock:
 
     longest_sleep: float = 1.0
 
-    now = staticmethod(_NOW)
+    now: staticmethod[[], float] = staticmethod(_NOW)
     """Return the seconds on that clock. A bare C function: it is called a dozen times per lock."""
 
     def jitter(self) -> float:

@@ -85,7 +85,7 @@ class Call(Generic[T]):
         self._call = call
         self._tickets = [1]
         self._is_over = False
-        self.is_here = False
+        self.is_here: bool = False
         self._ended = threading.Lock()
         self._ended.acquire()
         self.answers: list[T] = []

@@ -75,7 +75,7 @@ OWNER = "thread"
 StateLock = threading.RLock
 Lock = threading.Lock
 Context = threading.Thread
-context = threading.current_thread
+context: Callable[[], threading.Thread] = threading.current_thread
 
 
 def has_ended(thread: threading.Thread) -> bool:

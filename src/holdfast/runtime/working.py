@@ -34,8 +34,8 @@ class Turn:
     __slots__ = ("mutex", "owner")
 
     def __init__(self) -> None:
-        self.mutex = threading.RLock()
-        self.owner = 0
+        self.mutex: threading.RLock = threading.RLock()
+        self.owner: int = 0
 
     def pause(self) -> None:
         """Let the call under way end, and none begin; asked again, nothing changes."""

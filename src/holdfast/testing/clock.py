@@ -19,7 +19,7 @@ class ManualClock(Clock):
     Whoever sleeps looks at it every few milliseconds of real time, in both flavours.
     """
 
-    longest_sleep = 0.005
+    longest_sleep: float = 0.005
 
     def __init__(self, now: float = 1000.0) -> None:
         self._now = now

@@ -84,7 +84,7 @@ class NameKeys:
 
     def __init__(self, prefix: bytes) -> None:
         self.prefix = prefix
-        self.all = Span(prefix, prefix_end(prefix))
+        self.all: Span = Span(prefix, prefix_end(prefix))
 
     def claim(self, claim: Claim, lease: int) -> bytes:
         """Return where a claim stands, if that session carries it."""

@@ -128,9 +128,9 @@ class Field:
     def __init__(
         self, name: str, read: Callable[[Value], object], *, is_repeated: bool = False
     ) -> None:
-        self.name = name
-        self.read = read
-        self.is_repeated = is_repeated
+        self.name: str = name
+        self.read: Callable[[Value], object] = read
+        self.is_repeated: bool = is_repeated
 
 
 class Reading(Generic[M]):

@@ -30,8 +30,8 @@ class Standing:
     __slots__ = ("claim", "hold", "left", "name", "place")
 
     def __init__(self, name: str, place: Place) -> None:
-        self.name = name
-        self.place = place
+        self.name: str = name
+        self.place: Place = place
         self.claim: KeyValue | None = None
         self.hold: KeyValue | None = None
         self.left: float | None = None
@@ -89,13 +89,13 @@ class EtcdLine(Line):
     ) -> None:
         number = next((at for at, one in enumerate(entries) if one.name == own), None)
         super().__init__(entries, capacity, prefix=keys.prefix.decode(), number=number)
-        self.revision = revision
+        self.revision: int = revision
         held = None if number is None else entries[number].hold
-        self.has_hold = held is not None and not held.lease
+        self.has_hold: bool = held is not None and not held.lease
         """Whether our claim is admitted in the store already, and until it ends: not by a hold
         that was left, and goes by itself."""
         left = [one.left for one in entries if one.left is not None]
-        self.retry_in = min(left, default=None)
+        self.retry_in: float | None = min(left, default=None)
 
     def at(self, key: str) -> Standing | None:
         """Return what stands at a key."""

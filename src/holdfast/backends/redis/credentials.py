@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class GuardedProvider(CredentialProvider):
+class _GuardedProvider(CredentialProvider):
     """Gives what the provider gives, or raises BackendUnavailable."""
 
     def __init__(self, provider: Any, *, where: str) -> None:  # noqa: ANN401 - the driver's
@@ -47,5 +47,5 @@ def guarded(options: Mapping[str, Any], *, where: str) -> dict[str, Any]:
     """Return the driver's options with a guard around the provider, if there is one."""
     found = dict(options)
     if found.get("credential_provider") is not None:
-        found["credential_provider"] = GuardedProvider(found["credential_provider"], where=where)
+        found["credential_provider"] = _GuardedProvider(found["credential_provider"], where=where)
     return found

@@ -22,7 +22,11 @@ CLUSTER = ("CLUSTER SLOTS", "ASKING")
 """What it runs besides on a cluster: to find a node, to follow a slot. To see that a node still
 hears the others it runs EXISTS, which the scripts need as well."""
 
-CONFIRMING = {None: (), "replica": ("WAIT",), "fsync": ("WAITAOF",)}
+CONFIRMING: dict[Durability | None, tuple[str, ...]] = {
+    None: (),
+    "replica": ("WAIT",),
+    "fsync": ("WAITAOF",),
+}
 """What each durability needs besides."""
 
 SENTINEL = "-@all +sentinel|masters +sentinel|get-master-addr-by-name"

@@ -19,7 +19,7 @@ from holdfast.errors import BackendMisbehaved
 from holdfast.model import Closing, Holder, Inspection, Owner, Renewal, Waiter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from holdfast.model import Claim
 
@@ -44,7 +44,7 @@ class Keys:
         self._kinds = kinds
         self._first = kinds[0]
         # Names are used again and again; making and packing five keys is not free.
-        self.of = lru_cache(maxsize=4096)(self._of)
+        self.of: Callable[[str], bytes] = lru_cache(maxsize=4096)(self._of)
 
     def door(self, name: str) -> bytes:
         """Return the key of the name's door."""

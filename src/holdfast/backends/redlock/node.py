@@ -38,7 +38,7 @@ class Node:
         self.number = number
         self.where = where
         self.run_id = ""
-        self.uptime = 0.0
+        self.uptime: float = 0.0
         self.origin = ""
         self.counts = False
         self.scripts: Scripts | None = None
@@ -49,7 +49,7 @@ class Node:
         """Why it cannot be asked, when it last was tried."""
         self.counts_in: float | None = None
         """How long it does not count yet, as it was last told."""
-        self.asked_at = float("-inf")
+        self.asked_at: float = float("-inf")
         """When it was last sent something."""
         self._errands: deque[Errand] = deque(maxlen=ERRANDS)
 

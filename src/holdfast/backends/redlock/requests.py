@@ -45,8 +45,10 @@ class Scripts:
     def __init__(self, birth: str) -> None:
         self.birth = birth
         made = {verb: Script.from_text(source(verb).replace("@birth@", birth)) for verb in VERBS}
-        self.shas = {verb: one.sha for verb, one in made.items()}
-        self.loading = [packed(b"SCRIPT", b"LOAD", one.source) for one in made.values()]
+        self.shas: dict[str, bytes] = {verb: one.sha for verb, one in made.items()}
+        self.loading: list[bytes] = [
+            packed(b"SCRIPT", b"LOAD", one.source) for one in made.values()
+        ]
         """What lets the node know them."""
 
 
@@ -59,7 +61,7 @@ class Questions:
     """The questions in one namespace."""
 
     def __init__(self, namespace: str) -> None:
-        self.names = Keys(namespace, KEYS)
+        self.names: Keys = Keys(namespace, KEYS)
         self._node = packed_arguments((f"{namespace}:redlock:node".encode(),))
         self._seen = packed_arguments((f"{namespace}:redlock:seen".encode(),))
         self._enrolling = Script.from_text(source("enrol"))

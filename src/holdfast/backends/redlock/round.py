@@ -53,7 +53,7 @@ class Round:
         decide: Callable[[Round], bool],
         when_decided: Callable[[], None] | None = None,
     ) -> None:
-        self.nodes = nodes
+        self.nodes: Sequence[Node] = nodes
         self.replies: list[list[Reply] | LockError | None] = [None] * len(nodes)
         self.answers: dict[int, list[Reply]] = {}
         """The replies of those nodes that did what they were asked."""
@@ -62,8 +62,8 @@ class Round:
         """Of which birth the scripts were that each was asked for."""
         self.error: Exception | None = None
         """Why it could not be decided: a defect of ours, which whoever asks has to hear of."""
-        self.is_decided = False
-        self.is_hurried = False
+        self.is_decided: bool = False
+        self.is_hurried: bool = False
         """Whether those who have not answered by now need not be waited for."""
         self._decide = decide
         self._when_decided = when_decided

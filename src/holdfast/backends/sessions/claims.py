@@ -16,17 +16,17 @@ class CarriedClaim:
     __slots__ = ("claim", "granted_at", "is_seen", "is_unanswered", "key", "token")
 
     def __init__(self, claim: Claim) -> None:
-        self.claim = claim
-        self.is_unanswered = False
+        self.claim: Claim = claim
+        self.is_unanswered: bool = False
         """Whether its arrival was sent, and nobody knows what became of it."""
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Stand nowhere, as in the beginning: what stood for it is gone."""
         self.key: str | None = None
-        self.token = 0
-        self.granted_at = NEVER
-        self.is_seen = False
+        self.token: int = 0
+        self.granted_at: float = NEVER
+        self.is_seen: bool = False
         """Whether it was there at the last look, and a watch would tell of its end."""
 
     def stands_at(self, key: str, *, token: int) -> None:

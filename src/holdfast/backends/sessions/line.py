@@ -51,13 +51,13 @@ class Line:
         prefix: str,
         number: int | None = None,
     ) -> None:
-        self.entries = entries
-        self.capacity = capacity
-        self.prefix = prefix
+        self.entries: Sequence[Entry] = entries
+        self.capacity: int = capacity
+        self.prefix: str = prefix
         """With the name of an entry after it, the key at which that stands."""
-        self.number = number
+        self.number: int | None = number
         """How many stand in front of our claim; None if it is not in this line."""
-        self.inside = admitted(entries, capacity=capacity)
+        self.inside: int = admitted(entries, capacity=capacity)
         """How many are admitted, from the front."""
         self.aside_for: Entry | None = None
         """Whose going our claim has to await outside the line, which it had to leave again."""

@@ -52,8 +52,10 @@ class Proof:
     __slots__ = ("_signs", "_ttl", "counted_from", "heard_from", "last_confirmed", "next_due")
 
     def __init__(self, *, opened_at: float, ttl: float) -> None:
-        self.counted_from = self.heard_from = self.last_confirmed = opened_at
-        self.next_due = opened_at + PAUSE * ttl
+        self.counted_from: float = opened_at
+        self.heard_from: float = opened_at
+        self.last_confirmed: float = opened_at
+        self.next_due: float = opened_at + PAUSE * ttl
         """When the next heartbeat should be sent; an earlier one would confirm nothing more."""
         self._ttl = ttl
         self._signs: list[tuple[float, float]] = [(opened_at, opened_at)]

@@ -69,7 +69,7 @@ class Watch:
 
     def __init__(self, watches: Watches, key: str) -> None:
         self._watches = watches
-        self.key = key
+        self.key: str = key
         self.claims: set[str] = set()
 
     def __call__(self, _event: object = None) -> None:

@@ -23,7 +23,7 @@ class Change:
 
     def __init__(self, key: bytes, door: PartialDoor) -> None:
         self._door = door
-        self.key = key
+        self.key: bytes = key
         self.left: list[int] = []
         changed = {place.arrived: place for place in door.changed}
         is_record_new = 0 in changed or (door.capacity, door.token) != door.record

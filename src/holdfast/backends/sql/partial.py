@@ -47,9 +47,9 @@ class PartialDoor(Door):
         if len(places) > 1:
             places.sort(key=_in_order)
         super().__init__(capacity=capacity, token=token, places=places)
-        self.fell_short = False
-        self.now = now
-        self.record = (capacity, token)
+        self.fell_short: bool = False
+        self.now: float = now
+        self.record: tuple[int, int] = (capacity, token)
         self._key = key
         self._rows = rows
         self._known_until: int | None = None
@@ -84,7 +84,7 @@ class PartialDoor(Door):
             known = {one.arrived for one in self.places}
             new = [row for row in rows if row[0] not in known]
             self._rows = [*self._rows, *new]
-            self.places += places_in(self._key, new, capacity=self.capacity)
+            self.places.extend(places_in(self._key, new, capacity=self.capacity))
             self.places.sort(key=_in_order)
 
     def end(self, rows: Rows) -> None:

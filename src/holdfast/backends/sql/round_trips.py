@@ -48,8 +48,8 @@ class RoundTrips(Generic[T]):
         self._skipped = 0
         self._answers: list[Rows] | None = None
         self._is_over = False
-        self.has_begun = False
-        self.is_committing = False
+        self.has_begun: bool = False
+        self.is_committing: bool = False
         """Whether what was sent last may have been committed."""
         self.outcome: T
 

@@ -41,8 +41,8 @@ class Connection:
 
     def __init__(self, path: Path, *, clock: Clock, create: bool, synchronous: str) -> None:
         self.path = path
-        self.presence = Presence(path)
-        self.is_inside = False
+        self.presence: Presence = Presence(path)
+        self.is_inside: bool = False
         self._clock = clock
         self._create_directory = create
         self._synchronous = synchronous

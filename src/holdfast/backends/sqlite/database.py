@@ -60,9 +60,11 @@ class Database:
         synchronous: str,
         tell: Callable[[str], None],
     ) -> None:
-        self.bell = Doorbell()
-        self.waiters = Waiters()
-        self.connection = Connection(path, clock=clock, create=create, synchronous=synchronous)
+        self.bell: Doorbell = Doorbell()
+        self.waiters: Waiters = Waiters()
+        self.connection: Connection = Connection(
+            path, clock=clock, create=create, synchronous=synchronous
+        )
         self._clock = clock
         self._namespace = namespace
         self._synchronous = synchronous

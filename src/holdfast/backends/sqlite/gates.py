@@ -28,7 +28,7 @@ class Gate:
     """Of one file in one process; may be passed again by the thread that is inside."""
 
     def __init__(self) -> None:
-        self.mutex = threading.RLock()
+        self.mutex: threading.RLock = threading.RLock()
 
     def pass_through(self, work: Callable[[], T], deadline: float, clock: Clock) -> T:
         """Return what the work returns, alone if that can be had before the deadline."""

@@ -59,9 +59,9 @@ class Pending:
     __slots__ = ("deadline", "reply", "sent_at")
 
     def __init__(self, reply: Waiting, deadline: float) -> None:
-        self.reply = reply
-        self.deadline = deadline
-        self.sent_at = 0.0
+        self.reply: Waiting = reply
+        self.deadline: float = deadline
+        self.sent_at: float = 0.0
 
 
 class SocketLink(asyncio.Protocol):

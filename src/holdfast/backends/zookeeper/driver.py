@@ -29,12 +29,20 @@ if TYPE_CHECKING:
 
     from holdfast.runtime.clock import Clock
 
-AGAIN = {"max_tries": -1, "delay": 0.02, "backoff": 2, "max_jitter": 0.4, "max_delay": 0.5}
+AGAIN: dict[str, float] = {
+    "max_tries": -1,
+    "delay": 0.02,
+    "backoff": 2,
+    "max_jitter": 0.4,
+    "max_delay": 0.5,
+}
 """How kazoo goes round the members once the connection is lost: soon, since a session's time
 runs meanwhile, and for as long as we let it."""
 
 LOOK = 0.002
 """How often one who leaves looks whether kazoo's thread has ended, which takes a moment."""
+
+NEVER_YET = float("-inf")
 
 CONNECT = 2.0
 """A member that does not accept, or not greet, in this time is passed over."""
@@ -81,7 +89,7 @@ class Trouble:
         self.log(logging.ERROR, message, *args, exc_info=True)
 
 
-class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """Runs kazoo's connection on its thread, and everything else right there."""
 
     def __init__(self, trouble: Trouble) -> None:
@@ -179,8 +187,10 @@ class Greeting:
     """
 
     def __init__(self, client: Any, clock: Clock) -> None:  # noqa: ANN401
-        self.opened_at = self.sent_at = self.heard_at = float("-inf")
-        self.granted = 0.0
+        self.opened_at: float = NEVER_YET
+        self.sent_at: float = NEVER_YET
+        self.heard_at: float = NEVER_YET
+        self.granted: float = 0.0
         self._clock = clock
         self._handler = client.handler
         self._invoke = client._connection._invoke  # noqa: SLF001
@@ -204,7 +214,7 @@ def new_client(options: Mapping[str, Any], *, ttl: float) -> tuple[Any, Trouble]
     client = KazooClient(
         **options,
         timeout=ttl,
-        handler=Handler(trouble),
+        handler=_Handler(trouble),
         logger=trouble,
         connection_retry=AGAIN,
     )

@@ -23,9 +23,9 @@ class NameNode:
     __slots__ = ("known", "path", "was_held")
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        self.path: str = path
         self.known: tuple[int, int] | None = None
-        self.was_held = False
+        self.was_held: bool = False
 
 
 class NameNodes:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from holdfast.backends.zookeeper.answers import Slot, Told
 
-REFUSALS = {
+REFUSALS: dict[Any, Any] = {
     KeeperState.AUTH_FAILED: AuthFailedError,
     KeeperState.CLOSED: ConnectionClosedError,
     KeeperState.EXPIRED_SESSION: SessionExpiredError,

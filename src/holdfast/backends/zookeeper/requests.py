@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kazoo.protocol.serialization import (
     CheckVersion,
@@ -20,6 +20,9 @@ from kazoo.protocol.serialization import (
     read_string,
     write_string,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "EPHEMERAL_SEQUENTIAL",
@@ -44,7 +47,7 @@ Request = Any
 """One of them; kazoo has no types."""
 
 
-class CreateContainer(Create2):  # type: ignore[misc]  # kazoo has no types
+class _CreateContainer(Create2):  # type: ignore[misc]  # kazoo has no types
     """Create a node that the server deletes some time after its last child has gone.
 
     A lock per order id does not fill the store: nobody has to tidy up, nor to agree with
@@ -55,6 +58,9 @@ class CreateContainer(Create2):  # type: ignore[misc]  # kazoo has no types
     type = 19
 
 
+CreateContainer: Callable[..., Request] = _CreateContainer
+
+
 class Confirm:
     """Ask for a transaction that changes nothing: a check that a node is there.
 
@@ -62,7 +68,7 @@ class Confirm:
     write it wakes nobody who watches, and whoever may read may ask.
     """
 
-    type = Transaction.type
+    type: int = Transaction.type
 
     def __init__(self, path: str) -> None:
         self.path = path

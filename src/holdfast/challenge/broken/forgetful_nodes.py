@@ -25,7 +25,7 @@ class ForgetfulNodes(OwnServers):
 
     def __init__(self, *, ttl: float) -> None:
         super().__init__(ttl=ttl)
-        self.nodes = [RedisServer() for _ in range(3)]
+        self.nodes: list[RedisServer] = [RedisServer() for _ in range(3)]
 
     def start_servers(self) -> None:
         """Return once all of them serve."""

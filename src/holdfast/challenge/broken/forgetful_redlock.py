@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class ForgetfulRedlock(Polling):
     """Redlock: whoever has set its value on most of the nodes, in time, holds the lock."""
 
-    patience = 0.1
+    patience: float = 0.1
 
     def try_acquire(self, name: str) -> MajorityLease | None:
         """Ask each node once."""

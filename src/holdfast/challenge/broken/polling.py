@@ -65,10 +65,10 @@ class Lease:
 
     def __init__(self, lock: Polling, name: str, value: str, *, sent: float) -> None:
         self.lock = lock
-        self.redis = lock.redis
+        self.redis: Any = lock.redis
         self.name = name
         self.value = value
-        self.trusted_until = sent + lock.ttl * (1 - MARGIN)
+        self.trusted_until: float = sent + lock.ttl * (1 - MARGIN)
 
     def check(self) -> None:
         """See the protocol."""
@@ -84,13 +84,13 @@ class Lease:
 class Polling:
     """A contender that asks again and again, until it is let in or its time is up."""
 
-    patience = 5.0
+    patience: float = 5.0
     """How long a server is waited for."""
 
     def __init__(self, url: str, *, ttl: float, clock_ahead: float = 0.0) -> None:
         addresses = url.partition("://")[2].split(",")
-        self.servers = [connect(one, patience=self.patience) for one in addresses]
-        self.redis = self.servers[0]
+        self.servers: list[Any] = [connect(one, patience=self.patience) for one in addresses]
+        self.redis: Any = self.servers[0]
         self.ttl = ttl
         self.clock_ahead = clock_ahead
 

@@ -23,9 +23,9 @@ class WatchedLease(Lease):
 
     def __init__(self, lock: Polling, name: str, value: str, *, sent: float) -> None:
         super().__init__(lock, name, value, sent=sent)
-        self.ttl = lock.ttl
-        self.is_over = threading.Event()
-        self.renewed = threading.Condition()
+        self.ttl: float = lock.ttl
+        self.is_over: threading.Event = threading.Event()
+        self.renewed: threading.Condition = threading.Condition()
         threading.Thread(target=self.watch, daemon=True).start()
 
     def watch(self) -> None:
@@ -42,7 +42,7 @@ class WatchedLease(Lease):
             is_renewed = self.redis.set(self.name, self.value, nx=True, px=px)
         if is_renewed:
             with self.renewed:
-                self.trusted_until = sent + self.ttl * (1 - MARGIN)
+                self.trusted_until: float = sent + self.ttl * (1 - MARGIN)
                 self.renewed.notify_all()
 
     def check(self) -> None:

@@ -173,8 +173,8 @@ class AsyncContender:
     async def _opened(url: str, ttl: float) -> AsyncLocks:
         return AsyncLocks(url, ttl=ttl)
 
-    is_fair = staticmethod(SyncContender.is_fair)
-    left = staticmethod(SyncContender.left)
+    is_fair: staticmethod[[str], bool] = staticmethod(SyncContender.is_fair)
+    left: staticmethod[[str, str], list[str]] = staticmethod(SyncContender.left)
 
 
 class AsyncHeld:

@@ -19,7 +19,7 @@ class Signals:
     """Made in the main thread, once."""
 
     def __init__(self) -> None:
-        self.is_to_end = False
+        self.is_to_end: bool = False
         self._is_let_in = self._is_once = False
         signal.signal(signal.SIGTERM, self._end)
         signal.signal(signal.SIGINT, self._interrupt)

@@ -19,7 +19,7 @@ class Memcached(OneServer[MemcachedServer]):
     """`memcached://`."""
 
     store = "memcached"
-    documented: ClassVar = {
+    documented: ClassVar[dict[str, str]] = {
         "server-paused": "what is granted then can end as much too early as the pause was long",
         "server-killed": FORGETS,
         "server-emptied": FORGETS,
@@ -28,7 +28,7 @@ class Memcached(OneServer[MemcachedServer]):
 
     def __init__(self, *, ttl: float) -> None:
         super().__init__(ttl=ttl)
-        self.server = MemcachedServer()
+        self.server: MemcachedServer = MemcachedServer()
 
     def url_at(self, addresses: Sequence[str]) -> str:
         """Return its URL."""

@@ -16,7 +16,7 @@ class Mysql(SqlServer[MariadbServer]):
     """`mysql://`, on MariaDB."""
 
     store = "mysql"
-    documented: ClassVar = {
+    documented: ClassVar[dict[str, str]] = {
         "server-emptied": "A replica that lacks the last commits has not heard of the leases in "
         "them",
         "clock-jump": "A server clock that jumps ahead ends leases early",
@@ -24,8 +24,10 @@ class Mysql(SqlServer[MariadbServer]):
 
     def __init__(self, *, ttl: float) -> None:
         super().__init__(ttl=ttl)
-        self.clock_lacks = clock_lacks()
-        self.server = MariadbServer() if self.clock_lacks else ShiftedMariadb()
+        self.clock_lacks: str = clock_lacks()
+        self.server: MariadbServer | ShiftedMariadb = (
+            MariadbServer() if self.clock_lacks else ShiftedMariadb()
+        )
 
     def make_database(self) -> None:
         """Make the database that the URL names."""

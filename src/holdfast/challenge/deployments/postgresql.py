@@ -16,7 +16,7 @@ class Postgresql(SqlServer[PostgresqlServer]):
     """`postgresql://`."""
 
     store = "postgresql"
-    documented: ClassVar = {
+    documented: ClassVar[dict[str, str]] = {
         "server-emptied": "A standby that was not synchronous lacks the last commits when it is "
         "promoted, and with them locks that are held",
         "clock-jump": "A server clock that jumps ahead ends leases early, since to the server "
@@ -25,8 +25,10 @@ class Postgresql(SqlServer[PostgresqlServer]):
 
     def __init__(self, *, ttl: float) -> None:
         super().__init__(ttl=ttl)
-        self.clock_lacks = clock_lacks()
-        self.server = PostgresqlServer() if self.clock_lacks else ShiftedPostgresql()
+        self.clock_lacks: str = clock_lacks()
+        self.server: PostgresqlServer | ShiftedPostgresql = (
+            PostgresqlServer() if self.clock_lacks else ShiftedPostgresql()
+        )
 
     def run(self, statement: str) -> None:
         """Run a statement."""

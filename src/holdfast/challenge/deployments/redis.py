@@ -25,16 +25,16 @@ class Redis(OneServer[RedisServer]):
     """`redis://`."""
 
     store = "redis"
-    documented: ClassVar = {
+    documented: ClassVar[dict[str, str]] = {
         "server-emptied": FORGETS,
         "clock-jump": JUMPS,
     }
 
     def __init__(self, *, ttl: float) -> None:
         super().__init__(ttl=ttl)
-        self.clock_lacks = clock_lacks()
+        self.clock_lacks: str = clock_lacks()
         kind = RedisServer if self.clock_lacks else ShiftedRedis
-        self.server = kind(*KEEPS)
+        self.server: RedisServer | ShiftedRedis = kind(*KEEPS)
 
     def url_at(self, addresses: Sequence[str]) -> str:
         """Return its URL."""

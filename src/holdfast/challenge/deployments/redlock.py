@@ -29,7 +29,7 @@ class Redlock(OwnServers):
     """`redlock://`; a node that was restarted does not count for a ttl."""
 
     store = "redlock"
-    documented: ClassVar = {
+    documented: ClassVar[dict[str, str]] = {
         "clock-jump": "Where the lock is on a bare majority, one node is enough to break that",
     }
 

@@ -24,7 +24,7 @@ class Replicated(OwnServers):
     """Servers that tell clients of each other: what they tell leads each by its own ways."""
 
     are_told = True
-    documented: ClassVar = {
+    documented: ClassVar[dict[str, str]] = {
         "failover": FORGETS,
         "server-killed": FORGETS,
         "server-paused": FORGETS,

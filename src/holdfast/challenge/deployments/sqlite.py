@@ -24,7 +24,7 @@ class Sqlite(Started):
     def __init__(self, *, ttl: float) -> None:
         del ttl
         self._directory = run_directory("holdfast-challenge-")
-        self.url = f"sqlite://{self._directory / 'locks.db'}"
+        self.url: str = f"sqlite://{self._directory / 'locks.db'}"
 
     def start(self) -> Self:
         """There is nothing to start."""

@@ -21,11 +21,11 @@ class ThenKilled:
     """The first fault, and a kill at its end."""
 
     def __init__(self, first: Fault, fleet: Fleet) -> None:
-        self.kind = f"{first.kind}-then-killed"
+        self.kind: str = f"{first.kind}-then-killed"
         self.role: Role | None = first.role
-        self.is_destructive = first.is_destructive
-        self.lacks = first.lacks
-        self.lengths = first.lengths
+        self.is_destructive: bool = first.is_destructive
+        self.lacks: str = first.lacks
+        self.lengths: tuple[float, float] = first.lengths
         self._first = first
         self._fleet = fleet
         self._victim: int | None = None

@@ -25,7 +25,7 @@ ELECTION = 0.5
 """So long the members of a cluster wait for their leader before they elect another: by default
 twice that, and then no lease is shorter than two seconds."""
 
-until = partial(eventually, despite=(OSError,))
+until: partial[None] = partial(eventually, despite=(OSError,))
 """Wait until the condition is true; a server that does not answer is not yet there."""
 
 AT_ONCE = ("--heartbeat-interval", "20", "--election-timeout", "200")
@@ -45,7 +45,10 @@ class EtcdServer(Server):
     """
 
     kind = "etcd"
-    packages: ClassVar = {"etcd": "etcd-server"}
+    port: int
+    peer_port: int
+    health_port: int
+    packages: ClassVar[dict[str, str]] = {"etcd": "etcd-server"}
 
     def __init__(
         self, *options: str, tls: Certificates | None = None, asks: bool = True, name: str = "n0"

@@ -29,7 +29,7 @@ class MariadbServer(Server):
     """One server; what was committed outlives its process."""
 
     kind = "mariadb"
-    packages: ClassVar = {"mariadbd": "mariadb-server-core"}
+    packages: ClassVar[dict[str, str]] = {"mariadbd": "mariadb-server-core"}
     account = "daemon"
 
     def __init__(self, *options: str) -> None:

@@ -20,7 +20,7 @@ class MemcachedServer(Server):
     """One `memcached`; it forgets everything when it ends. With a login it asks for that."""
 
     kind = "memcached"
-    packages: ClassVar = {"memcached": "memcached"}
+    packages: ClassVar[dict[str, str]] = {"memcached": "memcached"}
     account = "daemon"
 
     def __init__(self, *options: str, login: str = "", tls: Certificates | None = None) -> None:
@@ -91,7 +91,7 @@ class Talk:
     """One connection, used by hand."""
 
     def __init__(self, port: int) -> None:
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        self.sock: socket.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
 
     def send(self, request: bytes) -> None:
         """Send, and wait for nothing."""

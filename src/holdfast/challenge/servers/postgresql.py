@@ -44,13 +44,13 @@ class PostgresqlServer(Server):
     """
 
     kind = "postgresql"
-    packages: ClassVar = {"/usr/lib/postgresql/*/bin/postgres": "postgresql"}
+    packages: ClassVar[dict[str, str]] = {"/usr/lib/postgresql/*/bin/postgres": "postgresql"}
     account = "postgres"
     shuts_down_by = signal.SIGINT
 
     def __init__(self, *, settings: dict[str, str] | None = None, access: str = "") -> None:
         super().__init__()
-        self.settings = SETTINGS | (settings or {})
+        self.settings: dict[str, str] = SETTINGS | (settings or {})
         self._access = access
 
     @classmethod

@@ -21,7 +21,7 @@ class Direction:
         self.is_dropped = False
         self.cuts: dict[object, int] = {}
         self.cuts_all: int | None = None
-        self.is_open = asyncio.Event()
+        self.is_open: asyncio.Event = asyncio.Event()
         self.is_open.set()
         self.met: threading.Event | None = None
         """Set when something comes by while all connections are struck."""
@@ -43,8 +43,8 @@ class Connection:
     def __init__(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
         self.client = client
         self.server = server
-        self.up = Direction()
-        self.down = Direction()
+        self.up: Direction = Direction()
+        self.down: Direction = Direction()
 
     def reset(self) -> None:
         """Let both ends know that it is over."""

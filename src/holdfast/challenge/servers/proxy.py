@@ -94,8 +94,8 @@ class Proxy:
         self._thread.start()
         self._server = self._on_loop(asyncio.start_server, self._serve, "127.0.0.1", 0)
         self.port: int = self._server.sockets[0].getsockname()[1]
-        self.address = f"127.0.0.1:{self.port}"
-        self.url = f"{self._scheme}://{self.address}"
+        self.address: str = f"127.0.0.1:{self.port}"
+        self.url: str = f"{self._scheme}://{self.address}"
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -15,7 +15,7 @@ from holdfast.challenge.servers.starting import Server, free_ports
 if TYPE_CHECKING:
     from holdfast.challenge.servers.certificates import Certificates
 
-until = partial(eventually, despite=(redis.RedisError,))
+until: partial[None] = partial(eventually, despite=(redis.RedisError,))
 """Wait until the condition is true; a server that does not answer is not yet there."""
 
 
@@ -26,7 +26,7 @@ class RedisServer(Server):
     """
 
     kind = "redis"
-    packages: ClassVar = {"redis-server": "redis-server"}
+    packages: ClassVar[dict[str, str]] = {"redis-server": "redis-server"}
     program = "redis-server"
 
     def __init__(
@@ -103,6 +103,8 @@ class ClusterNode(RedisServer):
     Its bus has a port that was free: the default, ten thousand above the server's own, may
     be too large for a port, and then the server does not start.
     """
+
+    bus: int
 
     def __init__(self, *options: str, **security: Any) -> None:
         [self.bus] = free_ports(1)

@@ -23,7 +23,7 @@ class ClusterServers(Started):
     """Three masters with a replica each; they speak TLS if there are certificates."""
 
     size = 6
-    options = (
+    options: tuple[str, str, str, str, str, str] = (
         *("--cluster-node-timeout", "500", "--repl-diskless-sync-delay", "0"),
         # Otherwise all nodes refuse everything while one of them is missing.
         *("--cluster-require-full-coverage", "no"),

@@ -27,7 +27,7 @@ class ShiftedClock(Server):
         super().__init__(*arguments, **options)
         self._shift = self.directory / "shift"
         self.shift_clock(0.0)
-        self.environment = {
+        self.environment: dict[str, str] = {
             **os.environ,
             "LD_PRELOAD": str(library()),
             "CLOCK_SHIFT": str(self._shift),

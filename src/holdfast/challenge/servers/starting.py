@@ -71,11 +71,14 @@ class Server(Started):
     kind = "server"
     """What it is called in paths and complaints."""
 
+    port: int
+    """Where it listens; chosen anew if somebody else was quicker."""
+
     packages: ClassVar[Mapping[str, str]] = {}
     """What it is made of: programs, or paths in which * is any version, each with the Debian
     package that brings it."""
 
-    patience = 60.0
+    patience: float = 60.0
     """One of this machine that does not serve by then will not."""
 
     account = ""
@@ -88,7 +91,7 @@ class Server(Started):
     """What lets it end in order, and at once."""
 
     def __init__(self, *, environment: dict[str, str] | None = None) -> None:
-        self.directory = _directory(self.kind, self.account)
+        self.directory: Path = _directory(self.kind, self.account)
         self.environment = environment
         self.choose_ports()
         self._process: subprocess.Popen[bytes] | None = None

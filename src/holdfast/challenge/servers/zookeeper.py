@@ -60,14 +60,17 @@ class ZooKeeperServer(Server):
     """
 
     kind = "zookeeper"
-    packages: ClassVar = {"java": "default-jre-headless", CLASSES[0]: "libzookeeper-java"}
+    packages: ClassVar[dict[str, str]] = {
+        "java": "default-jre-headless",
+        CLASSES[0]: "libzookeeper-java",
+    }
 
     def __init__(
         self, *, settings: dict[str, object] | None = None, java: tuple[str, ...] = ()
     ) -> None:
         super().__init__()
         self.java = java
-        self.settings = SETTINGS | (settings or {})
+        self.settings: dict[str, object] = SETTINGS | (settings or {})
 
     @property
     def url(self) -> str:

@@ -11,7 +11,7 @@ from holdfast.challenge.servers.zookeeper import Ensemble, ZooKeeperServer
 
 # A leader listens only once it leads. A follower that was accepted and then reset would begin
 # another election, where one that is refused simply tries again.
-Way = partial(Proxy, listens_within=2.0)
+Way: partial[Proxy] = partial(Proxy, listens_within=2.0)
 """The way of a member to a port of another, which can be cut without a word."""
 
 

@@ -43,7 +43,7 @@ class SimulatedStore(MemoryStore):
 class AsyncSimulatedBackend(AsyncMemoryBackend):
     """The way of one client to the store: each request and each answer is a message."""
 
-    min_ttl = 0.01
+    min_ttl: float = 0.01
 
     def __init__(
         self, *, machine: Machine, store: MemoryStore, weather: Weather, seed: int

@@ -23,8 +23,8 @@ class Machine:
 
     def __init__(self, loop: World, *, drift: float, seed: int) -> None:
         self.loop = loop
-        self.clock = DriftingClock(loop, drift=drift, seed=seed)
-        self.frozen_until = 0.0
+        self.clock: DriftingClock = DriftingClock(loop, drift=drift, seed=seed)
+        self.frozen_until: float = 0.0
         self.deferred: list[Callable[[], None]] = []
 
     def context(self) -> contextvars.Context:

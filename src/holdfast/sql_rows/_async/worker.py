@@ -30,7 +30,7 @@ class AsyncWorker:
     ) -> None:
         self.claimable = claimable
         self.connections = connections
-        self.clock = Clock()
+        self.clock: Clock = Clock()
         self._options = LockOptions(ttl=ttl, reentrant=False)
         self._rows = AsyncRowLeases(  # type: ignore[abstract]
             claimable, connections, self.clock

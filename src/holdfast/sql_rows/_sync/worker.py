@@ -30,7 +30,7 @@ class Worker:
     def __init__(self, claimable: Claimable, connections: OwnConnections, *, ttl: float) -> None:
         self.claimable = claimable
         self.connections = connections
-        self.clock = Clock()
+        self.clock: Clock = Clock()
         self._options = LockOptions(ttl=ttl, reentrant=False)
         self._rows = RowLeases(  # type: ignore[abstract]
             claimable, connections, self.clock

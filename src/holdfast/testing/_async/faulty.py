@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from holdfast._async.backend import AsyncBackend
     from holdfast.model import (
+        Capabilities,
         Claim,
         Finding,
         Held,
@@ -38,10 +39,10 @@ class AsyncFaultyBackend:
 
     def __init__(self, inner: AsyncBackend, *, clock: Clock | None = None) -> None:
         self.inner = inner
-        self.capabilities = inner.capabilities
-        self.min_ttl = inner.min_ttl
-        self.location = f"faulty {inner.location}"
-        self.renewals_at_once = inner.renewals_at_once
+        self.capabilities: Capabilities = inner.capabilities
+        self.min_ttl: float = inner.min_ttl
+        self.location: str = f"faulty {inner.location}"
+        self.renewals_at_once: int = inner.renewals_at_once
         self.calls: Counter[str] = Counter()
         self.delivered: Counter[str] = Counter()
         self._clock = Clock() if clock is None else clock

@@ -108,7 +108,7 @@ def test_a_heartbeat_that_fails_is_not_the_last_one(flavour, server, door, diary
 def test_a_full_table_of_files_is_an_outage_that_passes(flavour, server, door, stumble):
     """Told as one, and the next acquire finds everything in order."""
     locks = flavour.locks(server.url, ttl=TTL)
-    stumble(driver.Handler, "create_socket_pair", FULL)
+    stumble(driver._Handler, "create_socket_pair", FULL)
 
     with pytest.raises(BackendUnavailable, match="too many files open"):
         locks.lock(door.name).acquire(timeout=5)
@@ -123,7 +123,7 @@ def test_who_waits_connects_again_when_files_are_to_be_had(flavour, proxy, door,
     waiter = flavour.start(locks.lock(door.name).acquire, timeout=20)
     door.until([lease.token], 1)
 
-    stumble(driver.Handler, "create_connection", FULL, times=3)
+    stumble(driver._Handler, "create_connection", FULL, times=3)
     proxy.reset()
     lease.release()
 

@@ -49,7 +49,7 @@ class Question(Asked):
         self, head: bytes, body: bytes, *, deadline: float, loop: asyncio.AbstractEventLoop
     ) -> None:
         super().__init__(head, body)
-        self.deadline = deadline
+        self.deadline: float = deadline
         self.outcome: asyncio.Future[bytes | Refusal | Broken] = loop.create_future()
 
     def ended(self, end: Refusal | Broken | None) -> None:
@@ -66,7 +66,7 @@ class Link(asyncio.Protocol):
         self.greeted: asyncio.Future[None] = self._loop.create_future()
         self._talk = Conversation()
         self._lost = lost
-        self.heard = 0
+        self.heard: int = 0
         """How often something came; whoever only listens looks whether it has changed."""
         self._is_lost = False
         self._is_flushing = False

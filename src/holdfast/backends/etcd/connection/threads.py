@@ -51,7 +51,7 @@ class Link(BlockingSocket):
 
     def __init__(self, sock: socket.socket, clock: Clock, generation: int) -> None:
         super().__init__(sock, clock, generation)
-        self.talk = Conversation()
+        self.talk: Conversation = Conversation()
 
     def greet(self, *, deadline: float) -> None:
         """Return once the member has answered our greeting, or raise OSError or NotHttp2."""

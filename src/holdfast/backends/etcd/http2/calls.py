@@ -83,15 +83,15 @@ class Call:
     __slots__ = ("_part", "ends", "head", "is_over", "number", "received", "room", "unsent")
 
     def __init__(self, head: bytes, body: bytes, *, ends: bool = True) -> None:
-        self.head = head
-        self.unsent = body
-        self.ends = ends
+        self.head: bytes = head
+        self.unsent: bytes = body
+        self.ends: bool = ends
         """Whether nothing will follow the body."""
-        self.number = 0
+        self.number: int = 0
         """Of its stream; 0 before the first byte was sent."""
-        self.room = 0
-        self.received = 0
-        self.is_over = False
+        self.room: int = 0
+        self.received: int = 0
+        self.is_over: bool = False
         self._part = bytearray()
 
     @property

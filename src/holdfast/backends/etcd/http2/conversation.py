@@ -24,9 +24,9 @@ class Conversation:
     """What was said on a connection, and what is to be said next."""
 
     def __init__(self) -> None:
-        self.is_greeted = False
+        self.is_greeted: bool = False
         """Whether the server has said its first word."""
-        self.is_leaving = False
+        self.is_leaving: bool = False
         """Whether no call can be begun any more; those under way go on."""
         self._calls: dict[int, Call] = {}
         self._queue: deque[Call] = deque()

@@ -31,7 +31,7 @@ class Link(SocketLink):
 
     def __init__(self, ours: bytes, clock: Clock, *, where: str) -> None:
         super().__init__(meta.Parser(ours), where=where)
-        self.versions = Versions(clock.now)
+        self.versions: Versions = Versions(clock.now)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Read and write it from now on."""

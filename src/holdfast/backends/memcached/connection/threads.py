@@ -32,7 +32,7 @@ class Link(SocketLink):
 
     def __init__(self, sock: socket.socket, ours: bytes, clock: Clock, generation: int) -> None:
         super().__init__(sock, meta.Parser(ours), clock, generation=generation)
-        self.versions = Versions(clock.now)
+        self.versions: Versions = Versions(clock.now)
 
 
 class Wire(SocketWire[Link]):

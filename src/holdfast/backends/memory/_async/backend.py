@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class AsyncMemoryBackend(AsyncBackend):
     """A store inside this process: `memory://` alone, or shared by `memory://name`."""
 
-    capabilities = Capabilities(
+    capabilities: Capabilities = Capabilities(
         fair=True,
         shared=True,
         push_wakeup=True,
@@ -32,8 +32,8 @@ class AsyncMemoryBackend(AsyncBackend):
         hands_over=True,
         sequencers=True,
     )
-    min_ttl = 0.01
-    options = frozenset[str]()
+    min_ttl: float = 0.01
+    options: frozenset[str] = frozenset()
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class MemoryBackend(Backend):
     """A store inside this process: `memory://` alone, or shared by `memory://name`."""
 
-    capabilities = Capabilities(
+    capabilities: Capabilities = Capabilities(
         fair=True,
         shared=True,
         push_wakeup=True,
@@ -34,8 +34,8 @@ class MemoryBackend(Backend):
         hands_over=True,
         sequencers=True,
     )
-    min_ttl = 0.01
-    options = frozenset[str]()
+    min_ttl: float = 0.01
+    options: frozenset[str] = frozenset()
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["DRIVER", "DriverError", "Link"]
 
 DRIVER = "pymysql"
-DriverError = MySQLError
+DriverError: type[Exception] = MySQLError
 
 
 class Link:
@@ -35,7 +35,7 @@ class Link:
     is_lent = False
 
     def __init__(self, *, clock: Clock, where: str) -> None:
-        self.used_at = clock.now()
+        self.used_at: float = clock.now()
         self._clock = clock
         self._where = where
         self._connection: Any = None

@@ -40,9 +40,9 @@ class Link:
         self.where = where
         self.farewell: Sequence[Ask] = ()
         self.prepared: set[bytes] | None = None
-        self.used_at = clock.now()
+        self.used_at: float = clock.now()
         self.hear: Callable[[str], None] | None = None
-        self.lost = asyncio.get_running_loop().create_future()
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._connection: PGconn | None = None

@@ -46,10 +46,10 @@ class Link:
     is_lent = False
 
     def __init__(self, *, clock: Clock, where: str) -> None:
-        self.where = where
+        self.where: str = where
         self.farewell: Sequence[Ask] = ()
         self.prepared: set[bytes] | None = None
-        self.used_at = clock.now()
+        self.used_at: float = clock.now()
         self._clock = clock
         self._connection: PGconn | None = None
         self._poll = select.poll()

@@ -32,7 +32,7 @@ class Subscription(ReadByLoop):
         self, link: Link, channel: str, hear: Callable[[str], None], *, clock: Clock
     ) -> None:
         super().__init__(link.lost, clock=clock)
-        self.proof = os.urandom(8).hex()
+        self.proof: str = os.urandom(8).hex()
         self._link = link
         self._channel = channel
         self._hear = hear

@@ -35,7 +35,7 @@ class Subscription(ReadByTurns["Link"]):
         self, link: Link, channel: str, hear: Callable[[str], None], *, clock: Clock
     ) -> None:
         super().__init__(link, clock=clock)
-        self.proof = os.urandom(8).hex()
+        self.proof: str = os.urandom(8).hex()
         self._is_proven = False
         self._is_given_up = False
         self._channel = channel

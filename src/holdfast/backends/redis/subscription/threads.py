@@ -26,7 +26,7 @@ class Subscription(ReadByTurns["Link"]):
 
     def __init__(self, link: Link, hear: Callable[[bytes], None], *, clock: Clock) -> None:
         super().__init__(link, clock=clock)
-        self.generation = link.generation
+        self.generation: int = link.generation
         self._hear = hear
 
     def _has_more(self) -> bool:

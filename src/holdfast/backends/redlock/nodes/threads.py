@@ -49,11 +49,11 @@ class Line:
     __slots__ = ("__weakref__", "is_lost", "link", "node", "pending", "sent_at")
 
     def __init__(self, link: Link, node: Node) -> None:
-        self.link = link
-        self.node = node
-        self.is_lost = False
+        self.link: Link = link
+        self.node: Node = node
+        self.is_lost: bool = False
         self.pending: deque[Answer | Dropped] = deque()
-        self.sent_at = 0.0
+        self.sent_at: float = 0.0
         """When the first was sent that is not answered."""
 
     def send(self, requests: Sequence[tuple[Answer | Dropped, bytes]], *, now: float) -> None:

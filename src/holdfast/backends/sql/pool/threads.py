@@ -34,7 +34,7 @@ class Turn(Generic[L]):
 
     def __init__(self) -> None:
         self.link: L | None = None
-        self.has_come = Event()
+        self.has_come: Event = Event()
 
 
 class Pool(Generic[L]):

@@ -27,8 +27,8 @@ class Listener:
     __slots__ = ("event", "thread")
 
     def __init__(self, event: Event) -> None:
-        self.event = event
-        self.thread = get_ident()
+        self.event: Event = event
+        self.thread: int = get_ident()
 
 
 class Subscription:

@@ -75,12 +75,12 @@ class Connection:
         changed: Callable[[], None],
     ) -> None:
         self.where = where
-        self.is_over = False
-        self.is_connected = False
+        self.is_over: bool = False
+        self.is_connected: bool = False
         self._clock = clock
         self._changed = changed
         self._client, self._trouble = driver.new_client(options, ttl=ttl)
-        self.greeting = driver.Greeting(self._client, clock)
+        self.greeting: driver.Greeting = driver.Greeting(self._client, clock)
         driver.tell_when_entered(self._client, self._trouble, self._enter)
         self._client.add_listener(self._listen)
         self._loop = asyncio.get_running_loop()
