@@ -6,6 +6,9 @@
 
 VENV := .venv
 RUN := $(VENV)/bin/python
+INSTALL := $(RUN) -m pip install --disable-pip-version-check --quiet
+# The first that knows dependency groups is 25.1; a Python brings the one of its own time.
+PIP := pip>=25.1,<27
 
 # Names what was installed, and where: a moved clone has to be installed anew.
 STAMP := $(VENV)/.installed-$(firstword $(shell { pwd; cat pyproject.toml; } | cksum))
@@ -55,6 +58,8 @@ check: $(STAMP) ## Format, lint, types, generated files, import direction, docs
 	$(RUN) tools/generate_docs.py --check
 	$(RUN) -m mypy
 	$(RUN) -m pyright tests/typing/api_types.py
+	PYTHONPATH='$(CURDIR)/src' $(RUN) -m pyright --pythonpath $(RUN) --ignoreexternal \
+		--verifytypes holdfast > $(VENV)/types.txt || { cat $(VENV)/types.txt; exit 1; }
 	$(RUN) -m pytest -q tests/architecture $(wildcard tests/docs)
 
 # Once all is set up, nothing more; else only what the command line needs, which is a matter of
@@ -67,8 +72,7 @@ $(STAMP)-demo:
 	$(make_venv)
 	$(RUN) -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 		print(*project["optional-dependencies"]["cli"], sep="\n")' > $(VENV)/demo.txt
-	$(RUN) -m pip install --disable-pip-version-check --quiet --no-compile \
-		--requirement $(VENV)/demo.txt
+	$(INSTALL) --no-compile --requirement $(VENV)/demo.txt
 	touch $@
 
 .PHONY: bench
@@ -78,7 +82,7 @@ bench: $(STAMP)-bench ## Measure against the peers, side by side
 
 # The peers are many and are not needed for anything else.
 $(STAMP)-bench: $(STAMP)
-	$(RUN) -m pip install --quiet --editable '.[dev,bench]'
+	$(INSTALL) --editable '.[all]' --group dev --group bench
 	touch $@
 
 .PHONY: challenge
@@ -116,8 +120,9 @@ endef
 
 $(STAMP):
 	$(make_venv)
-	$(RUN) -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
-	$(RUN) -m pip install --disable-pip-version-check --quiet --no-deps --upgrade \
+	$(INSTALL) --upgrade '$(PIP)'
+	$(INSTALL) --editable '.[all]' --group dev
+	$(INSTALL) --no-deps --upgrade \
 		--target $(VENV)/oldest-driver redis==5.0.0 # the other end of the range in pyproject.toml
 	rm -f $(VENV)/.installed-*
 	touch $@

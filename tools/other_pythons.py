@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / ".venv" / "others"
 OLDEST = (3, 11)
 NAME = re.compile(r"python3\.\d+")
-EXTRA = "test-core"
+EXTRA, GROUP = "testing", "test-core"
 
 # What cannot make an environment, or has no SQLite, is no Python for these tests.
 QUESTION = """\
@@ -116,11 +116,12 @@ def set_up(python: Python) -> Path:
     interpreter = directory / "bin" / "python"
     stamp = directory / f".installed-{zlib.crc32(wanted.encode())}"
     if not stamp.exists():
-        subprocess.run([python.path, "-m", "venv", "--clear", directory], check=True)
-        install = "-m", "pip", "install", "--disable-pip-version-check", "--quiet"
-        subprocess.run(
-            [interpreter, *install, "--editable", f"{ROOT}[{EXTRA}]"], check=True, cwd=ROOT
-        )
+        environment = "-m", "venv", "--clear", "--without-pip", directory
+        subprocess.run([python.path, *environment], check=True)
+        # By our own pip: the one that it would bring may be too old for groups.
+        install = "-m", "pip", "--python", interpreter, "install", "--disable-pip-version-check"
+        what = "--quiet", "--editable", f"{ROOT}[{EXTRA}]", "--group", GROUP
+        subprocess.run([sys.executable, *install, *what], check=True, cwd=ROOT)
         stamp.touch()
     return interpreter
 

@@ -1,11 +1,13 @@
-"""What is built is what is used: the contract, as a third party runs it, from the wheel."""
+"""What is built is what is used: the wheel by a third party, the sdist by whoever has only that."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-import zipfile
+from email.message import Message
+from email.parser import BytesParser
 from pathlib import Path
 
 import pytest
@@ -21,22 +23,32 @@ def run(*command: str | Path, **options: object) -> str:
     return str(done.stdout)
 
 
-@pytest.mark.timeout(180)  # a whole contract, in real time
-def test_an_example_backend_passes_the_contract_from_the_installed_wheel(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where the sdist, and the wheel that is made of it, were unpacked."""
+    folder = tmp_path_factory.mktemp("built")
+    run(sys.executable, "-m", "build", "--no-isolation", "-o", folder, ROOT)
+    [sdist], [wheel] = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    shutil.unpack_archive(sdist, folder, filter="data")
+    [unpacked] = [one for one in folder.iterdir() if one.is_dir()]
+    unpacked.rename(folder / "sdist")
+    shutil.unpack_archive(wheel, folder / "installed", "zip")
+    return folder
+
+
+def metadata(built: Path) -> Message:
+    [path] = (built / "installed").glob("*.dist-info/METADATA")
+    return BytesParser().parsebytes(path.read_bytes())
+
+
+@pytest.mark.timeout(300)  # two builds, and a whole contract in real time
+def test_an_example_backend_passes_the_contract_from_the_installed_wheel(built: Path) -> None:
     """A third party has the wheel, pytest and one file of its own."""
-    run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "-o", tmp_path, ROOT)
-    [wheel] = tmp_path.glob("*.whl")
-    installed = tmp_path / "installed"
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(installed)
+    installed = built / "installed"
     elsewhere = {**os.environ, "PYTHONPATH": str(installed)}
 
     where = run(
-        sys.executable,
-        "-c",
-        "import holdfast; print(holdfast.__file__)",
-        env=elsewhere,
-        cwd=tmp_path,
+        sys.executable, "-c", "import holdfast; print(holdfast.__file__)", env=elsewhere, cwd=built
     )
     assert where.strip() == str(installed / "holdfast" / "__init__.py")
     assert (installed / "holdfast" / "py.typed").exists()
@@ -45,9 +57,54 @@ def test_an_example_backend_passes_the_contract_from_the_installed_wheel(tmp_pat
         *("-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ROOT / "examples"),
         *("-c", os.devnull, ROOT / "examples"),
         env=elsewhere,
-        cwd=tmp_path,
+        cwd=built,
     )
 
     assert " passed" in output
     assert "failed" not in output
     assert "skipped" not in output
+
+
+def test_tests_run_from_the_sdist(built: Path) -> None:
+    """Some of each kind: of the code, and of the pages and the tools beside it."""
+    unpacked = built / "sdist"
+    alone = {**os.environ, "PYTHONPATH": str(unpacked / "src")}
+
+    some = "tests/core/test_errors.py", "tests/docs/test_links.py", "tests/tools/test_sync_form.py"
+    output = run(
+        sys.executable,
+        *("-m", "pytest", "-q", "-p", "no:cacheprovider", *some),
+        env=alone,
+        cwd=unpacked,
+    )
+
+    assert " passed" in output
+
+
+def test_the_sdist_leaves_out_no_file_that_the_tests_may_need(built: Path) -> None:
+    rooms = ("bench", "docs", "examples", "src", "tests", "tools", ".ci", ".github")
+    here = {
+        path.relative_to(ROOT)
+        for room in rooms
+        for path in (ROOT / room).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    here |= {path.relative_to(ROOT) for path in ROOT.glob("*.md")}
+    here |= {Path("LICENSE"), Path("Makefile"), Path("pyproject.toml")}
+
+    assert {one.as_posix() for one in here if not (built / "sdist" / one).is_file()} == set()
+
+
+def test_the_description_of_the_package_leads_nowhere_but_out(built: Path) -> None:
+    """An index shows the README outside of the repository, where what is relative is broken."""
+    text = metadata(built).get_payload()
+
+    assert "](http" in text
+    assert "](docs/" not in text
+    assert "/raw/main/docs/images/demo.svg)" in text
+
+
+def test_the_tools_of_the_developers_are_no_extras(built: Path) -> None:
+    extras = set(metadata(built).get_all("Provides-Extra"))
+
+    assert extras.isdisjoint({"bench", "dev", "docs", "test-core"})
