@@ -22,6 +22,7 @@ from holdfast._sync.locks import Locks
 from holdfast._sync.many import AllOf
 from holdfast._sync.rwlock import RWLock
 from holdfast._sync.semaphore import Semaphore
+from holdfast._sync.sharded import Sharded, ShardLease
 from holdfast.errors import (
     AcquireTimeout,
     BackendError,
@@ -46,6 +47,7 @@ from holdfast.model import (
     Capabilities,
     Claim,
     Closing,
+    Crowd,
     Event,
     Finding,
     Grant,
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from holdfast._async.many import AsyncAllOf
     from holdfast._async.rwlock import AsyncRWLock
     from holdfast._async.semaphore import AsyncSemaphore
+    from holdfast._async.sharded import AsyncSharded, AsyncShardLease
 
 __version__ = "0.1.0"
 
@@ -84,6 +87,8 @@ _ASYNC = {
     "AsyncAllOf": "holdfast._async.many",
     "AsyncRWLock": "holdfast._async.rwlock",
     "AsyncSemaphore": "holdfast._async.semaphore",
+    "AsyncSharded": "holdfast._async.sharded",
+    "AsyncShardLease": "holdfast._async.sharded",
 }
 
 
@@ -109,6 +114,8 @@ __all__ = [
     "AsyncLocks",
     "AsyncRWLock",
     "AsyncSemaphore",
+    "AsyncShardLease",
+    "AsyncSharded",
     "AtRisk",
     "Backend",
     "BackendError",
@@ -118,6 +125,7 @@ __all__ = [
     "Claim",
     "Closing",
     "ConfigurationError",
+    "Crowd",
     "Event",
     "Finding",
     "Grant",
@@ -142,6 +150,8 @@ __all__ = [
     "RevisionGuard",
     "SafeAgain",
     "Semaphore",
+    "ShardLease",
+    "Sharded",
     "Stale",
     "StaleRow",
     "StaleToken",

@@ -250,6 +250,17 @@ class Inspection:
         return max((one.remaining for one in self.closing), default=0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """How many are at a name's door: inside, or in line; and the last token that was given.
+
+    A hint for who may choose among names. From some number on it may be too small.
+    """
+
+    number: int
+    last_token: int | None
+
+
 class TokenQuality(enum.StrEnum):
     """How far a token can be trusted never to go back."""
 

@@ -23,6 +23,7 @@ DEFAULT_REQUEST_TIMEOUT: Final = 2.0
 LONGEST_TTL: Final = 7 * 24 * 3600.0
 LARGEST_CAPACITY: Final = 1_000_000
 LARGEST_TOKEN: Final = 2**53 - 1
+MOST_SHARDS: Final = 1000
 
 
 class Unset(enum.Enum):
@@ -216,6 +217,16 @@ def checked_capacity(capacity: int) -> int:
 def checked_permits(permits: int, *, capacity: int) -> int:
     """Return how many permits one acquire takes; more than there are could never be had."""
     return _whole("permits", permits, capacity)
+
+
+def checked_shards(shards: int) -> int:
+    """Return how many shards there are, or refuse it: who tries all of them asks for each."""
+    return _whole("shards", shards, MOST_SHARDS)
+
+
+def checked_stripes(stripes: int) -> int:
+    """Return over how many stripes keys are spread, or refuse it."""
+    return _whole("stripes", stripes, LARGEST_CAPACITY)
 
 
 def checked_count(option: str, count: int) -> int:

@@ -12,7 +12,7 @@ from holdfast import AsyncLocks, Locks, options
 from holdfast.options import AdoptKeywords, LockKeywords
 
 FLAVOURS = {"sync": Locks, "asyncio": AsyncLocks}
-METHODS = ("lock", "rwlock", "semaphore", "all", "locked")
+METHODS = ("lock", "rwlock", "semaphore", "all", "striped", "sharded", "locked")
 
 
 def arguments_of(function) -> list[str]:

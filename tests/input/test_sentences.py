@@ -48,6 +48,7 @@ PICKLED = {
     "semaphore": (lambda locks: locks.semaphore("pool", capacity=2), "pass on its name"),
     "rwlock": (lambda locks: locks.rwlock("config"), "pass on its name"),
     "all": (lambda locks: locks.all("a", "b"), "pass on the names"),
+    "sharded": (lambda locks: locks.sharded("stock", shards=2), "pass on its name and its number"),
     "lease": (lambda locks: locks.lock("door").acquire(), "lease.detach() and locks.adopt(text)"),
 }
 

@@ -82,7 +82,8 @@ def hammer_close(url: str, *, at_most: int | None = None, **options: object) -> 
 @contextmanager
 def _set(stage: Stage, scene: Scene, name: str) -> Iterator[None]:
     """New names for each: what one leaves behind must not meet the next."""
-    stage.door, stage.gate = f"door {name}", f"gate {name}"
+    stage.whole = f"door {name}"
+    stage.door, stage.gate = f"{stage.whole}#0", f"{stage.whole}#1"
     lease = None
     if scene.is_held or scene.is_woken:
         lease = stage.rival.lock(stage.door).acquire()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,8 +21,10 @@ class Stage:
 
     locks: Locks
     rival: Locks
-    door: str = "door"
-    gate: str = "gate"
+    whole: str = "door"
+    door: str = "door#0"
+    gate: str = "door#1"
+    """These two are the shards of the whole."""
     lease: Lease | None = None
     lasting: Lock | None = None
     """One that outlives the scene, as a lock at the top of a module does."""
@@ -32,7 +35,8 @@ class Stage:
 class Scene:
     """What the client does; who holds the door meanwhile, or until it waits, or before.
 
-    Where it is shared, only a store can play it that lets several hold a name.
+    Where it is shared, only a store can play it that lets several hold a name; and one that is
+    no store's doing is played at a few.
     """
 
     act: Callable[[Stage], None]
@@ -40,6 +44,7 @@ class Scene:
     is_woken: bool = False
     has_lease: bool = False
     is_shared: bool = False
+    stores: tuple[str, ...] = ()
 
 
 def block(stage: Stage) -> None:
@@ -61,6 +66,14 @@ def nested_blocks(stage: Stage) -> None:
 def several_names(stage: Stage) -> None:
     with stage.locks.all(stage.door, stage.gate):
         pass
+
+
+def any_shard(stage: Stage) -> None:
+    """It stands in line at the first, which is held, until it finds that the other is free."""
+    sharded = stage.locks.sharded(stage.whole, shards=2)
+    sharded._turns = itertools.count(0)
+    with sharded as lease:
+        assert lease.shard == 1
 
 
 def permits(stage: Stage) -> None:
@@ -113,6 +126,7 @@ SCENES = {
         Scene(block_of_a_lock_that_lives_on),
         Scene(nested_blocks),
         Scene(several_names),
+        Scene(any_shard, is_held=True, stores=("memory", "redis", "sqlite")),
         Scene(permits, is_shared=True),
         Scene(a_decorated_function),
         Scene(released_by_hand, has_lease=True),
@@ -126,7 +140,11 @@ SCENES = {
 def scenes_of(store: str) -> list[str]:
     """Return what can be played there: not every store has permits."""
     is_shared = backend_class(store, flavour="_sync").capabilities.shared
-    return [name for name, scene in SCENES.items() if is_shared or not scene.is_shared]
+    return [
+        name
+        for name, scene in SCENES.items()
+        if (is_shared or not scene.is_shared) and store in (scene.stores or (store,))
+    ]
 
 
 def _lasting(stage: Stage) -> Lock:

@@ -30,6 +30,12 @@ def sync_examples() -> None:
     assert_type(holdfast.Locks.from_clients([object()], max_ttl=30), holdfast.Locks)
     assert_type(locks.rwlock("config").read(), holdfast.Lock)
     assert_type(locks.semaphore("pool", capacity=3), holdfast.Semaphore)
+    assert_type(locks.striped("user", 17, stripes=8, ttl=5.0), holdfast.Lock)
+    stock = locks.sharded("stock", shards=8, timeout=5)
+    assert_type(stock.try_acquire_any(), holdfast.ShardLease | None)
+    with stock as any_shard, stock.acquire_any(timeout=5) as same_shard:
+        assert_type(any_shard, holdfast.ShardLease)
+        assert_type(same_shard.shard, int)
     seen = locks.inspect("door")
     assert_type(seen, holdfast.Inspection)
     assert_type(seen.closing, tuple[holdfast.Closing, ...])

@@ -52,6 +52,14 @@ class Cancel(Protocol):
         ...
 
 
+class Looking(Protocol):
+    """What one who stands in line does meanwhile."""
+
+    async def look(self) -> float:
+        """Return when to be asked again; what it raises ends the wait."""
+        ...
+
+
 class Together:
     """Several acquires that are handed over to the caller in one instant, or not at all."""
 
@@ -76,6 +84,7 @@ class AsyncAcquisition:
     _held = Held(())
     hold: AsyncHold | None = None
     handles: tuple[AsyncHandle, ...] = ()
+    looking: Looking | None = None
 
     def __init__(
         self,
@@ -224,13 +233,17 @@ class AsyncAcquisition:
                 return None
             if is_first:
                 warn_of_parents(client, self._lock.name)
-            retry_in = LOOK_AGAIN if answer.retry_in is None else max(0.0, answer.retry_in)
-            until = min(self._deadline, now + spread(retry_in, jitter=clock.jitter()))
+            until = await self._asks_again_at(answer, now)
             await client.backend.wait(self.claim, deadline=until)
             client.refuse_closed()
             self._refuse_cancelled()
             if clock.now() >= self._deadline:
                 return None
+
+    async def _asks_again_at(self, answer: Held, now: float) -> float:
+        retry_in = LOOK_AGAIN if answer.retry_in is None else max(0.0, answer.retry_in)
+        until = min(self._deadline, now + spread(retry_in, jitter=self._client.clock.jitter()))
+        return until if self.looking is None else min(until, await self.looking.look())
 
     def _has_lost_its_place(self, answer: Held) -> bool:
         """Whether a claim that was known has no place any more, so that waiting is in vain.

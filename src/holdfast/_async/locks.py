@@ -13,9 +13,11 @@ from holdfast._async.many import AsyncAllOf
 from holdfast._async.opening import AsyncOpening
 from holdfast._async.rwlock import AsyncRWLock
 from holdfast._async.semaphore import AsyncSemaphore
+from holdfast._async.sharded import AsyncSharded
 from holdfast.core.decorating import is_bare, locked_without_name
 from holdfast.core.naming import checked_name, checked_prefix, name_for_call
 from holdfast.core.sequencing import from_text, no_sequencers
+from holdfast.core.striping import stripe_name
 from holdfast.errors import ConfigurationError, NotAcquired, TokenUnavailable
 from holdfast.model import TokenQuality
 from holdfast.options import (
@@ -27,6 +29,7 @@ from holdfast.options import (
     checked_keywords,
     checked_owner,
     checked_skipped,
+    checked_stripes,
     checked_token,
     lock_options,
 )
@@ -113,6 +116,31 @@ class AsyncLocks(AsyncOpening):
         - `options`: as of `lock()`, for each of them, but for `owner`; `timeout` is for all.
         """
         return AsyncAllOf(self._client, names, self._options(options))
+
+    def striped(
+        self, name: str, key: object, *, stripes: int = 64, **options: Unpack[LockKeywords]
+    ) -> AsyncLock:
+        """Return the lock that guards a key: one of so many, the same for all who say the key.
+
+        For keys without number, where a lock for each would be too many; two keys may share one.
+        It is called `user#17/64`. Who changes `stripes` while others run guards nothing.
+
+        - `name`: what the keys are of, as `user`.
+        - `key`: a str, an int, bytes, a UUID, or a tuple of these; 17 and "17" are the same.
+        - `stripes`: how many locks there are; all who use the name say the same.
+        - `options`: as of `lock()`.
+        """
+        full = stripe_name(name, key, stripes=checked_stripes(stripes))
+        return AsyncLock(self._client, full, self._options(options))
+
+    def sharded(self, name: str, *, shards: int, **options: Unpack[LockKeywords]) -> AsyncSharded:
+        """Return a lock that was split into shards: `acquire_any()` takes any that is free.
+
+        - `name`: as of `lock()`; the shards are the locks `name#0`, `name#1` and so on.
+        - `shards`: how many there are. More may be added while others run.
+        - `options`: as of `lock()`, for each of them, but for `owner`.
+        """
+        return AsyncSharded(self._client, name, self._options(options), shards=shards)
 
     @overload
     def locked(

@@ -54,6 +54,14 @@ class Cancel(Protocol):
         ...
 
 
+class Looking(Protocol):
+    """What one who stands in line does meanwhile."""
+
+    def look(self) -> float:
+        """Return when to be asked again; what it raises ends the wait."""
+        ...
+
+
 class Together:
     """Several acquires that are handed over to the caller in one instant, or not at all."""
 
@@ -78,6 +86,7 @@ class Acquisition:
     _held = Held(())
     hold: Hold | None = None
     handles: tuple[Handle, ...] = ()
+    looking: Looking | None = None
 
     def __init__(
         self,
@@ -226,13 +235,17 @@ class Acquisition:
                 return None
             if is_first:
                 warn_of_parents(client, self._lock.name)
-            retry_in = LOOK_AGAIN if answer.retry_in is None else max(0.0, answer.retry_in)
-            until = min(self._deadline, now + spread(retry_in, jitter=clock.jitter()))
+            until = self._asks_again_at(answer, now)
             client.backend.wait(self.claim, deadline=until)
             client.refuse_closed()
             self._refuse_cancelled()
             if clock.now() >= self._deadline:
                 return None
+
+    def _asks_again_at(self, answer: Held, now: float) -> float:
+        retry_in = LOOK_AGAIN if answer.retry_in is None else max(0.0, answer.retry_in)
+        until = min(self._deadline, now + spread(retry_in, jitter=self._client.clock.jitter()))
+        return until if self.looking is None else min(until, self.looking.look())
 
     def _has_lost_its_place(self, answer: Held) -> bool:
         """Whether a claim that was known has no place any more, so that waiting is in vain.

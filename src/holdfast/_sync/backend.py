@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.errors import ConfigurationError
+from holdfast.model import Crowd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -123,6 +124,18 @@ class Backend(Protocol):
         closed is told as closing, never as held.
         """
         ...
+
+    def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
+        """Tell how many are at each of the names; read-only, may be stale, and only a hint.
+
+        Asked for by who stands in line at one of several shards: in one round trip where the
+        store can.
+        """
+        seen = [self.inspect(name, deadline=deadline) for name in names]
+        return [
+            Crowd(len(one.holders) + len(one.closing) + len(one.line), one.last_token)
+            for one in seen
+        ]
 
     def attest(self, name: str, *, deadline: float) -> Inspection:
         """Tell of one name as `inspect` does, and not stale: nothing that ended before this.

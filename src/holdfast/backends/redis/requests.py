@@ -16,7 +16,7 @@ from holdfast.backends.redis.resp import packed, packed_arguments
 from holdfast.backends.redis.scripts import redis_script
 from holdfast.core.sequencing import hold_of
 from holdfast.errors import BackendMisbehaved
-from holdfast.model import Closing, Holder, Inspection, Owner, Renewal, Waiter
+from holdfast.model import Closing, Crowd, Holder, Inspection, Owner, Renewal, Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -340,6 +340,13 @@ def page(reply: list[Any]) -> Page:
         ],
         following=_following(ends=inside[::3], arrivals=line[::2]),
     )
+
+
+def crowd(reply: list[Any]) -> Crowd:
+    """Read of a page of an inspection how many are there: no more of it than that takes."""
+    now, _, token, count, *items = reply
+    inside = sum(int(end) > now for end in items[:count:3])
+    return Crowd(inside + sum(map(bool, items[count + 1 :: 2])), token or None)
 
 
 def _following(*, ends: Sequence[bytes], arrivals: Sequence[bytes]) -> Cursor | None:

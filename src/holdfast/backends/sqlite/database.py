@@ -14,6 +14,7 @@ from holdfast.backends.sqlite import findings
 from holdfast.backends.sqlite.connection import Connection
 from holdfast.backends.sqlite.dialect import (
     SqliteDialect,
+    crowds,
     grant_if_empty,
     nearest_before,
     release_if_alone,
@@ -25,7 +26,7 @@ from holdfast.backends.sqlite.waiters import Waiters
 from holdfast.core.door import TOMBSTONE
 from holdfast.core.naming import storage_key
 from holdfast.core.place import ADMITTED, HOLDING, WAITING
-from holdfast.model import Grant, Held
+from holdfast.model import Crowd, Grant, Held
 from holdfast.runtime import forking
 from holdfast.runtime.afterwards import Afterwards
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 PATIENCE = 2.0
 """How long what was put off is tried, in seconds."""
 
+NOBODY = Crowd(0, None)
 MAY_BE_FORGOTTEN = (HOLDING, ADMITTED, WAITING)
 
 
@@ -209,6 +211,17 @@ class Database:
         """Return what the file says of the name; writes nothing."""
         self.connection.open(deadline)
         return self._driver.look(lambda: self._verbs.inspect(name), deadline)
+
+    def crowds(self, names: Sequence[str], *, deadline: float) -> list[Crowd]:
+        """Return how many are at each of the names; writes nothing."""
+        self.connection.open(deadline)
+        return self._driver.look(lambda: self._crowds(names), deadline)
+
+    def _crowds(self, names: Sequence[str]) -> Steps[list[Crowd]]:
+        keys = [storage_key(self._namespace, name) for name in names]
+        [rows] = yield [crowds(keys, now=self.connection.now())]
+        known = {key: Crowd(number, token or None) for key, number, token in rows}
+        return [known.get(key, NOBODY) for key in keys]
 
     def survey(self, prefix: str, *, deadline: float) -> list[Inspection]:
         """Return all names in use that begin with the prefix, in byte order."""

@@ -64,6 +64,11 @@ NAMES_IN_USE = f"""
 SELECT DISTINCT key FROM places WHERE key >= ? AND id != '' AND standing < {Standing.GONE:d}
     AND substr(key, 1, ?) = ? ORDER BY key
 """  # noqa: S608
+# What is overdue and was not seen to yet is nobody; the record is row 0, also when nobody is there.
+CROWDS = f"""
+SELECT key, sum(id != '' AND standing < {Standing.GONE:d}
+    AND (standing = {Standing.WAITING:d} OR until > ?)), max(last_token)
+FROM places WHERE key IN"""  # noqa: S608
 NAMES_OF = "SELECT DISTINCT key FROM places WHERE client IN"
 
 
@@ -165,5 +170,10 @@ def nearest_before(key: bytes, arrived: int) -> Ask:
     return Ask(NEAREST_BEFORE, (key, arrived))
 
 
-def _marks(values: Collection[str]) -> str:
+def crowds(keys: Sequence[bytes], *, now: float) -> Ask:
+    """Ask of each key that is known how many are there, and for the last token."""
+    return Ask(f"{CROWDS} ({_marks(keys)}) GROUP BY key", (now, *keys))
+
+
+def _marks(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.model import (
         Capabilities,
         Claim,
+        Crowd,
         Finding,
         Held,
         Holder,
@@ -197,6 +198,15 @@ class AsyncFaultyBackend:
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""
         return await self.inner.inspect(name, deadline=deadline)
+
+    async def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
+        """See the protocol."""
+
+        async def request() -> Sequence[Crowd]:
+            return await self.inner.crowds(names, deadline=deadline)
+
+        answer: Sequence[Crowd] = await self._pass("crowds", request, deadline)
+        return answer
 
     async def attest(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""

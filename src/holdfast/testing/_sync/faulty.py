@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.model import (
         Capabilities,
         Claim,
+        Crowd,
         Finding,
         Held,
         Holder,
@@ -195,6 +196,15 @@ class FaultyBackend:
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""
         return self.inner.inspect(name, deadline=deadline)
+
+    def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
+        """See the protocol."""
+
+        def request() -> Sequence[Crowd]:
+            return self.inner.crowds(names, deadline=deadline)
+
+        answer: Sequence[Crowd] = self._pass("crowds", request, deadline)
+        return answer
 
     def attest(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""

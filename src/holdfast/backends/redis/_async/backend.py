@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from holdfast.backends.redis.lines import Waiting
-    from holdfast.model import Claim, Finding, Holder
+    from holdfast.model import Claim, Crowd, Finding, Holder
     from holdfast.runtime.clock import Clock
 
 TOGETHER = 250
@@ -251,6 +251,16 @@ class AsyncRedisBackend(AsyncBackend):
             pages.append(requests.page(reply))
             cursor = pages[-1].following
         return requests.inspection(name, pages)
+
+    async def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
+        """See the protocol; all at once, of each the first page."""
+        start = requests.Cursor()
+        asked = [requests.inspect(self._keys.of(name), start) for name in names]
+        replies = await self._call_all("inspect", asked, deadline=deadline)
+        for one in replies:
+            if isinstance(one, LockError):
+                raise one
+        return [requests.crowd(self._accepted(one)) for one in replies]
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
         """See the protocol; the deadline is for each request, as there may be many."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from holdfast.model import Claim, Finding, Held, Holder, Inspection, Renewal
+    from holdfast.model import Claim, Crowd, Finding, Held, Holder, Inspection, Renewal
     from holdfast.runtime.clock import Clock
 
 GLANCE = 0.3
@@ -143,6 +143,10 @@ class AsyncSqliteBackend(AsyncBackend):
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""
         return await self._worker.run(self._database.inspect, name, deadline=deadline)
+
+    async def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
+        """See the protocol."""
+        return await self._worker.run(self._database.crowds, names, deadline=deadline)
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
         """See the protocol."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from holdfast.model import Claim, Finding, Held, Holder, Inspection, Renewal
+    from holdfast.model import Claim, Crowd, Finding, Held, Holder, Inspection, Renewal
     from holdfast.runtime.clock import Clock
 
 GLANCE = 0.3
@@ -143,6 +143,10 @@ class SqliteBackend(Backend):
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""
         return self._worker.run(self._database.inspect, name, deadline=deadline)
+
+    def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
+        """See the protocol."""
+        return self._worker.run(self._database.crowds, names, deadline=deadline)
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         """See the protocol."""

@@ -1,0 +1,76 @@
+"""When one who stands in line at a shard tries another, or leaves its line for another."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.sharding import PATIENCE, RARELY, Outlook
+from holdfast.model import Crowd
+
+COUNTS = st.lists(st.integers(0, 5), min_size=1, max_size=8)
+
+
+def crowds(*numbers: int, tokens: tuple[int, ...] | None = None) -> list[Crowd]:
+    return [
+        Crowd(number, token)
+        for number, token in zip(numbers, tokens or (1,) * len(numbers), strict=True)
+    ]
+
+
+@given(COUNTS, st.data())
+def test_what_is_tried_is_every_other_shard_that_nobody_is_at(numbers, data):
+    own = data.draw(st.integers(0, len(numbers) - 1))
+
+    vacant = Outlook(own).after(crowds(*numbers)).vacant()
+
+    assert sorted(vacant) == [i for i, n in enumerate(numbers) if n == 0 and i != own]
+
+
+def test_the_next_shard_is_tried_first_so_that_each_has_its_turn():
+    assert Outlook(2).after(crowds(0, 0, 1, 0)).vacant() == [3, 0, 1]
+
+
+def test_looks_come_at_once_and_then_less_and_less_often():
+    outlook, pauses = Outlook(0), []
+    for _ in range(8):
+        pauses.append(outlook.next_in)
+        outlook = outlook.after(crowds(1, 1))
+
+    assert pauses == [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, RARELY, RARELY]
+
+
+def test_a_line_that_stands_still_is_left_for_the_shortest_that_moves():
+    outlook = Outlook(0)
+    for look in range(PATIENCE):
+        outlook = outlook.after(crowds(1, 3, 2, 1, tokens=(1, look, look, 1)))
+        assert outlook.livelier() is None
+
+    outlook = outlook.after(crowds(1, 3, 2, 1, tokens=(1, 99, 99, 1)))
+
+    assert outlook.livelier() == 2
+
+
+def test_a_line_that_moves_is_kept():
+    outlook = Outlook(0)
+    for look in range(3 * PATIENCE):
+        outlook = outlook.after(crowds(1, 1, tokens=(look // (PATIENCE - 1), look)))
+
+        assert outlook.livelier() is None
+
+
+def test_a_line_is_kept_if_others_move_only_now_and_then():
+    """All holds are long: who leaves would stand at the end of another line."""
+    outlook = Outlook(0)
+    for look in range(6 * PATIENCE):
+        outlook = outlook.after(crowds(1, 1, tokens=(1, look // 2)))
+
+        assert outlook.livelier() is None
+
+
+def test_where_there_are_no_tokens_nobody_moves():
+    outlook = Outlook(0)
+    for _ in range(3 * PATIENCE):
+        outlook = outlook.after([Crowd(1, None), Crowd(1, None)])
+
+    assert outlook.livelier() is None
