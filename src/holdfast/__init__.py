@@ -41,26 +41,20 @@ from holdfast.errors import (
     TokenUnavailable,
     WouldDeadlock,
 )
+from holdfast.events import Acquired, AtRisk, Event, Lost, Released, Renewed, SafeAgain
 from holdfast.model import (
-    Acquired,
-    AtRisk,
     Capabilities,
     Claim,
     Closing,
     Crowd,
-    Event,
     Finding,
     Grant,
     Held,
     Holder,
     Inspection,
-    Lost,
     Owner,
-    Released,
     Renewal,
-    Renewed,
     RevisionGuard,
-    SafeAgain,
     TokenQuality,
     Waiter,
 )

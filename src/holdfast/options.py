@@ -16,7 +16,7 @@ from holdfast.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from holdfast.model import Event
+    from holdfast.events import Event
 
 DEFAULT_TTL: Final = 30.0
 DEFAULT_REQUEST_TIMEOUT: Final = 2.0

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
 
 # A layer imports itself and the rows before its own; those of one row do not know each other.
 ROWS = (
-    ("model",),
+    ("model", "events"),
     ("errors",),
     ("options",),
     ("core",),

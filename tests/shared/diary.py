@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.challenge.eventually import eventually
-from holdfast.model import Event
+from holdfast.events import Event
 from holdfast.runtime.clock import Clock
 
 

@@ -13,7 +13,8 @@ import pytest
 from holdfast import AsyncLocks, BackendMisbehaved, ConfigurationError
 from holdfast.backends.memory._async.backend import AsyncMemoryBackend
 from holdfast.backends.memory.store import MemoryStore
-from holdfast.model import Claim, Event, Grant, Held, Proven, Renewal
+from holdfast.events import Event
+from holdfast.model import Claim, Grant, Held, Proven, Renewal
 from holdfast.testing import VirtualClock, VirtualTimeLoop, run_in_virtual_time
 
 TTL = 9.0

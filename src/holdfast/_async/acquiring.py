@@ -23,7 +23,8 @@ from holdfast.errors import (
     NotAcquired,
     OutcomeUnknown,
 )
-from holdfast.model import Acquired, Grant, Held
+from holdfast.events import Acquired
+from holdfast.model import Grant, Held
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:

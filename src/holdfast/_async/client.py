@@ -15,7 +15,8 @@ from holdfast._async.hold_registry import AsyncHoldRegistry
 from holdfast._async.watchdog import AsyncWatchdog
 from holdfast.core.holding import ENTRUSTED, OVER, RELEASING, SENT
 from holdfast.errors import BackendError, LeaseLost, LocksClosed, OutcomeUnknown
-from holdfast.model import AtRisk, Claim, Event, Lost, Owner, Released, Renewal, SafeAgain
+from holdfast.events import AtRisk, Event, Lost, Released, SafeAgain
+from holdfast.model import Claim, Owner, Renewal
 from holdfast.runtime import aio as runtime
 from holdfast.runtime import forking
 

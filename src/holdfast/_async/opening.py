@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast._async.backend import AsyncBackend
-    from holdfast.model import Event
+    from holdfast.events import Event
 
 
 class AsyncOpening(StaysHere):

@@ -17,7 +17,8 @@ from holdfast._sync.hold_registry import HoldRegistry
 from holdfast._sync.watchdog import Watchdog
 from holdfast.core.holding import ENTRUSTED, OVER, RELEASING, SENT
 from holdfast.errors import BackendError, LeaseLost, LocksClosed, OutcomeUnknown
-from holdfast.model import AtRisk, Claim, Event, Lost, Owner, Released, Renewal, SafeAgain
+from holdfast.events import AtRisk, Event, Lost, Released, SafeAgain
+from holdfast.model import Claim, Owner, Renewal
 from holdfast.runtime import forking
 from holdfast.runtime import threads as runtime
 

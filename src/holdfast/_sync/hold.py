@@ -12,7 +12,7 @@ from holdfast.core.holding import HELD, LEADS_TO, LOST, Holding
 from holdfast.core.renewing import due_after
 from holdfast.core.trust import at_risk_from, is_at_risk
 from holdfast.errors import LeaseLost
-from holdfast.model import Lost
+from holdfast.events import Lost
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:

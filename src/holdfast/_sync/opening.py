@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast._sync.backend import Backend
-    from holdfast.model import Event
+    from holdfast.events import Event
 
 
 class Opening(StaysHere):

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from holdfast.core.holding import HELD
 from holdfast.core.renewing import TOGETHER, after_renewal, due_after, due_after_silence
 from holdfast.errors import LockError
-from holdfast.model import AtRisk, Proven, Renewal, Renewed, SafeAgain
+from holdfast.events import AtRisk, Renewed, SafeAgain
+from holdfast.model import Proven, Renewal
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from backends.sessions.memory_wire import AsyncMemorySessionsBackend, Store
 from virtual import virtual_clock
 
 from holdfast import AsyncLocks, ConfigurationError
-from holdfast.model import Claim, Event, Held, Owner
+from holdfast.events import Event
+from holdfast.model import Claim, Held, Owner
 from holdfast.testing import run_in_virtual_time
 
 TTL = 9.0

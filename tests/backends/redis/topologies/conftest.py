@@ -16,7 +16,7 @@ from servers.redis_sentinels import shared_sentinels
 from holdfast import AsyncLocks, LockError, Locks
 from holdfast.challenge.servers.redis import RedisServer
 from holdfast.challenge.servers.redis_sentinels import Sentinels
-from holdfast.model import Event, Renewed
+from holdfast.events import Event, Renewed
 
 
 class Driver:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast._async.backend import AsyncBackend
-    from holdfast.model import Event
+    from holdfast.events import Event
     from holdfast.runtime.clock import Clock
 
 F = TypeVar("F")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import AcquireTimeout, LeaseLost
-from holdfast.model import SafeAgain
+from holdfast.events import SafeAgain
 from holdfast.testing import aio as runner
 from holdfast.testing._async.contract.subject import Recorder, requires
 from holdfast.testing._async.contract.trials import AsyncTrials

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast._sync.backend import Backend
-    from holdfast.model import Event
+    from holdfast.events import Event
     from holdfast.runtime.clock import Clock
 
 F = TypeVar("F")

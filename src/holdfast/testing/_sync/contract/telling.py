@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import AcquireTimeout, LeaseLost
-from holdfast.model import SafeAgain
+from holdfast.events import SafeAgain
 from holdfast.testing import threads as runner
 from holdfast.testing._sync.contract.subject import Recorder, requires
 from holdfast.testing._sync.contract.trials import Trials
