@@ -289,7 +289,7 @@ class Life:
     """Whether a grant and a renewal say from when they count; elsewhere it is the request."""
     has_own_ttl: bool
     """Whether each lock may have another ttl than its client."""
-    lost_as: str
+    lost_as: Literal["taken", "session_ended"]
     """Why a lease is lost that the store does not know any more."""
     outlives_a_crash: str
     """Until when a holder that crashed keeps others out, for people."""

@@ -9,14 +9,14 @@ import math
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, cast
 
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from holdfast.events import Event
+    from holdfast.events import Hook
 
 DEFAULT_TTL: Final = 30.0
 DEFAULT_REQUEST_TIMEOUT: Final = 2.0
@@ -136,7 +136,7 @@ class ClientOptions:
     ttl: float = DEFAULT_TTL
     label: str | None = None
     request_timeout: float = DEFAULT_REQUEST_TIMEOUT
-    on_event: Callable[[Event], None] | None = None
+    on_event: Hook | Sequence[Hook] | None = None
     clock: Any
     """A Clock, whose layer stands on this one."""
 
@@ -144,8 +144,18 @@ class ClientOptions:
         checked_request_timeout(self.request_timeout)
         if self.label is not None and not isinstance(self.label, str):
             raise TypeError(f"label is a str, not {type(self.label).__name__}")
-        if self.on_event is not None and not callable(self.on_event):
-            raise TypeError(f"on_event is called with the event: {self.on_event!r} is not callable")
+        for hook in self.hooks:
+            if not callable(hook):
+                raise TypeError(f"on_event is called with the event: {hook!r} is not callable")
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """Who is called with each event, one or several."""
+        if self.on_event is None:
+            return ()
+        if isinstance(self.on_event, list | tuple) and not callable(self.on_event):
+            return tuple(self.on_event)
+        return (cast("Hook", self.on_event),)
 
     def for_locks(self, *, shortest_ttl: float) -> LockOptions:
         """Return what its locks begin with.

@@ -18,8 +18,8 @@ class Diary:
         self.entries.append((self._clock.now(), type(event).__name__, event))
 
     def kinds(self) -> list[str]:
-        """Return what was told, in its order."""
-        return [kind for _, kind, _ in self.entries]
+        """Return what was told of leases, in its order; not how the store fares."""
+        return [kind for _, kind, _ in self.entries if kind not in ("StoreError", "Reconnected")]
 
     def time_of(self, kind: str) -> float:
         """Return when such a thing was first told; hooks are called after the lease is told."""

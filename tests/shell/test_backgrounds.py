@@ -118,27 +118,6 @@ def test_a_hook_that_exits_keeps_no_other_lease_from_being_told(
     locks.close()
 
 
-def test_a_hook_that_exits_is_heard_by_the_thread_whose_call_found_the_loss() -> None:
-    clock = ManualClock()
-    clock.longest_sleep = 60.0  # the watchdog is asleep, as after a suspend
-    locks, _ = manual(clock)
-    told: list[str] = []
-
-    def leave(lease: Any) -> None:
-        told.append(lease.name)
-        sys.exit(1)
-
-    kept = [locks.lock(f"door {number}", on_lost=leave).acquire() for number in range(3)]
-    clock.advance(3600.0)
-
-    with pytest.raises(SystemExit):
-        locks.lock("gate").locked()
-
-    assert len(told) == len(kept)
-    clock.longest_sleep = 0.005
-    locks.close()
-
-
 # -- a program that cancels all its tasks -----------------------------------------------
 
 

@@ -59,7 +59,7 @@ def test_what_was_chosen_arrives(make: Callable[..., Any], monkeypatch):
     assert (client.ttl, client.request_timeout, client.clock) == (11.0, 7.0, clock)
     assert client.owner_text.endswith("(web)")
     assert locks.lock("door").options.ttl == 11.0
-    assert client._on_event == events.append
+    assert [hook for hook, _ in client.telling._hooks] == [events.append]
 
 
 def test_a_client_that_is_refused_was_never_attached_to_the_store():

@@ -147,7 +147,8 @@ def test_an_end_that_is_noticed_while_the_release_is_under_way_is_not_told(
         lease.release()
 
         assert lease.lost.reason is None
-        assert not told
+
+    assert not told
 
 
 def test_a_lease_that_ran_out_and_that_nobody_has_is_no_obstacle() -> None:

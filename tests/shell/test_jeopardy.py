@@ -7,8 +7,7 @@ import threading
 
 from virtual import virtual
 
-from holdfast import AtRisk, Event, Locks, SafeAgain
-from holdfast.challenge.eventually import eventually
+from holdfast import AtRisk, Event, Locks, Reconnected, SafeAgain, StoreError
 from holdfast.testing import FaultyBackend, run_in_virtual_time
 
 TTL = 30.0
@@ -35,7 +34,8 @@ def test_a_lease_that_recovers_is_kept_and_one_that_does_not_is_lost() -> None:
 
     run_in_virtual_time(main())
 
-    kinds = [type(one).__name__ for one in told]
+    of_leases = [one for one in told if not isinstance(one, StoreError | Reconnected)]
+    kinds = [type(one).__name__ for one in of_leases]
     assert [one for one in kinds if one not in ("Acquired", "Renewed")] == [
         *("AtRisk", "SafeAgain"),
         *("AtRisk", "Lost"),
@@ -76,7 +76,6 @@ def test_an_answer_that_leaves_little_time_makes_nobody_safe() -> None:
         await asyncio.sleep(0.05 * TTL)
         await lease.renew()
         assert lease.is_at_risk
-        assert told == ["Acquired", "AtRisk", "Renewed"]
         backend.delay("renew", 0.0)
         await lease.renew()
         await lease.release()
@@ -84,11 +83,11 @@ def test_an_answer_that_leaves_little_time_makes_nobody_safe() -> None:
 
     run_in_virtual_time(main())
 
-    assert told[2:] == ["Renewed", "SafeAgain", "Renewed", "Released"]
+    assert told == ["Acquired", "AtRisk", "Renewed", "SafeAgain", "Renewed", "Released"]
 
 
-def test_what_was_renewed_while_a_hook_was_slow_is_not_called_at_risk_afterwards() -> None:
-    """The last thing that is told has to be true."""
+def test_what_was_renewed_while_a_hook_was_slow_is_told_as_it_was() -> None:
+    """In its order, so that the last thing that is told is true; and no renewal waits for it."""
     told: list[Event] = []
     is_told, may_go_on = threading.Event(), threading.Event()
 
@@ -100,16 +99,18 @@ def test_what_was_renewed_while_a_hook_was_slow_is_not_called_at_risk_afterwards
 
     backend = FaultyBackend.around("memory://")
     with Locks.from_backend(backend, ttl=60.0, on_event=on_event) as locks:
-        leases = {name: locks.lock(name).acquire() for name in ("one", "other")}
+        leases = [locks.lock(name).acquire() for name in ("one", "other")]
         backend.lose_request("renew")
         locks._client.watchdog.hurry()
         assert is_told.wait(60)
-        [first] = [one.name for one in told if isinstance(one, AtRisk)]
-        [late] = [lease for name, lease in leases.items() if name != first]
 
-        late.renew()
+        for lease in leases:
+            lease.renew()
+
+        assert not any(lease.is_at_risk for lease in leases)
         may_go_on.set()
 
-        eventually(lambda: any(isinstance(one, SafeAgain) for one in told), what="it is safe")
-        kinds = [type(one).__name__ for one in told if one.name == late.name]
-        assert set(kinds) == {"Acquired", "Renewed"}
+    for lease in leases:
+        mine = [type(one).__name__ for one in told if one.name == lease.name]
+        assert mine[:3] == ["Acquired", "AtRisk", "SafeAgain"]
+        assert mine[-1] == "Lost"  # it was never released, and the client is closed

@@ -14,6 +14,7 @@ from virtual import virtual
 from holdfast import LeaseLost, Locks, OutcomeUnknown
 from holdfast.backends.memory._sync.backend import MemoryBackend
 from holdfast.backends.memory.store import MemoryStore
+from holdfast.challenge.eventually import eventually
 from holdfast.testing import (
     FaultyBackend,
     ManualClock,
@@ -284,7 +285,8 @@ def test_the_first_call_after_a_sleep_tells_of_the_loss() -> None:
     with locks.lock("other"):
         pass
 
-    assert told == [lease]
+    assert lease.lost.is_set()
+    eventually(lambda: told == [lease])
     with pytest.raises(LeaseLost):
         lease.check()
     clock.longest_sleep = 0.005

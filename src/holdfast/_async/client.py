@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast._async.closing import AsyncClosing
 from holdfast._async.followups import AsyncFollowups
 from holdfast._async.hold_registry import AsyncHoldRegistry
+from holdfast._async.telling import AsyncTelling
 from holdfast._async.watchdog import AsyncWatchdog
 from holdfast.core.holding import ENTRUSTED, OVER, RELEASING, SENT
-from holdfast.errors import BackendError, LeaseLost, LocksClosed, OutcomeUnknown
-from holdfast.events import AtRisk, Event, Lost, Released, SafeAgain
+from holdfast.errors import BackendError, LocksClosed, OutcomeUnknown
 from holdfast.model import Claim, Owner, Renewal
 from holdfast.runtime import aio as runtime
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Callable
 
     from holdfast._async.acquiring import AsyncAcquisition
@@ -28,13 +28,10 @@ if TYPE_CHECKING:
     from holdfast._async.handle import AsyncDuty, AsyncHandle
     from holdfast._async.hold import AsyncHold
     from holdfast._async.lock import AsyncLock
-    from holdfast.model import Grant, Life
+    from holdfast.events import LossReason
+    from holdfast.model import Life
     from holdfast.options import ClientOptions, LockOptions
     from holdfast.runtime.clock import Clock
-
-# Here, and not for each client: who is interrupted while `logging` looks for a logger leaves it
-# locked, and every other thread of the program waits for that lock for ever.
-_log = logging.getLogger("holdfast")
 
 
 class AsyncClient:
@@ -48,12 +45,14 @@ class AsyncClient:
         """What was last found to be options that this store can keep."""
         self.clock: Clock = options.clock
         self.request_timeout: float = options.request_timeout
-        self.logger: logging.Logger = _log
+        self.telling: AsyncTelling = AsyncTelling(backend, options)
+        self.logger: logging.Logger = self.telling.logger
+        self.emit: Callable[..., None] = self.telling.emit
+        self.emit_claim: Callable[..., None] = self.telling.emit_claim
         self.loop_guard: runtime.LoopGuard = runtime.LoopGuard()
         self.state: runtime.StateLock = runtime.StateLock()
         self.watchdog: AsyncWatchdog = AsyncWatchdog(self)
         self.followups: AsyncFollowups = AsyncFollowups(self)
-        self._on_event = options.on_event
         self._label = options.label or ""
         self.holds: AsyncHoldRegistry = AsyncHoldRegistry(self.state)
         # Weakly: one that was interrupted is not there any more, and nobody waits for it.
@@ -71,6 +70,7 @@ class AsyncClient:
         self._owner = Owner(host=socket.gethostname(), pid=os.getpid(), label=self._label)
         self._as_stored = ("", self._owner.to_text())
         self.owner_text: str = str(self._owner)
+        self.telling.owner = self.owner_text
 
     # -- every public call -------------------------------------------------------------
 
@@ -205,6 +205,7 @@ class AsyncClient:
                 hold.grant, deadline=deadline, tombstone=hold.needs_tombstone
             )
         except (BackendError, OutcomeUnknown) as error:
+            self.telling.failed("release", error, hold.grant.claim)
             self._release_later(hold)
             if not was_trusted:
                 raise hold.error() from error
@@ -222,80 +223,26 @@ class AsyncClient:
             why = await self._why_over(hold, answered_at=self.clock.now())
             hold.lose(why, after=RELEASING)
             raise hold.error()
-        hold.become(OVER)
         now = self.clock.now()
-        self.emit(Released, hold.grant, now - hold.since)
+        hold.end(OVER, now)
         self.watchdog.notice(now)
 
     def _release_later(self, hold: AsyncHold) -> None:
         hold.needs_tombstone = True
-        is_clean = hold.become(ENTRUSTED)
+        is_clean = hold.end(ENTRUSTED, self.clock.now())
         self.followups.release_later(hold.grant)
         if not is_clean:
             hold.lose("expired")  # it was sent too late; what was lost or entrusted before stays so
 
-    async def _why_over(self, hold: AsyncHold, *, answered_at: float) -> str:
+    async def _why_over(self, hold: AsyncHold, *, answered_at: float) -> LossReason:
         # What was answered after its time had ended by itself, however early it was sent.
-        otherwise = "taken" if answered_at < hold.until else "expired"
+        otherwise: LossReason = "taken" if answered_at < hold.until else "expired"
         # A renewal of what is over changes nothing, and tells a break from a loss.
         try:
             [outcome] = await self.backend.renew([hold.grant], deadline=self.request_deadline())
         except (BackendError, OutcomeUnknown):
             return otherwise
         return "broken" if outcome is Renewal.BROKEN else otherwise
-
-    # -- telling -----------------------------------------------------------------------
-
-    def emit(self, kind: type[Event], grant: Grant, fact: float | str) -> None:
-        """Tell the log and the caller's hook of an event; `fact` is its last field."""
-        level = logging.WARNING if kind in (Lost, AtRisk, SafeAgain) else logging.DEBUG
-        if kind is Lost and fact == "closed":
-            level = logging.INFO  # the application's own doing, once for each lease that it has
-        is_logged = self.logger.isEnabledFor(level)
-        if self._on_event is None and not is_logged:
-            return  # an uncontended cycle should not pay for what nobody hears
-        event = kind(grant.claim.name, grant.token, self.owner_text, fact)  # type: ignore[call-arg]
-        if is_logged:
-            fields = {one: getattr(event, one) for one in event.__dataclass_fields__}
-            extra = {"holdfast": {"event": kind.__name__, **fields}}
-            if isinstance(fact, str):
-                loss = LeaseLost(name=event.name, token=event.token, reason=fact)
-                self.logger.log(level, "%s; its token is %s", loss, event.token, extra=extra)
-            else:
-                self.logger.log(
-                    level,
-                    "%s %r token=%s %s=%s",
-                    kind.__name__,
-                    event.name,
-                    event.token,
-                    [*fields][-1],
-                    round(fact, 3),
-                    extra=extra,
-                )
-        if self._on_event is not None:
-            self.guarded(self._on_event, event)
-
-    def guarded(self, hook: Callable[[Any], object], argument: object) -> None:
-        """Call a hook of the application; its failure never harms a lease.
-
-        Nor does one that exits: in the background that would end the look-out for all leases,
-        and, in threads, nothing else.
-        """
-        try:
-            hook(argument)
-        except Exception:
-            # Somebody else's code: whatever it raises is told, and ends here.
-            self.logger.exception("a hook of the application failed: %r", hook)
-        except BaseException:
-            # SystemExit and the like. An interrupt strikes a thread of the application, and has
-            # to get through there.
-            if not runtime.is_background():
-                raise
-            self.logger.exception(
-                "a hook of the application tried to exit in the background, where that ends "
-                "nothing; let it set an event, or send a signal to the process: %r",
-                hook,
-            )
 
     # -- the end -----------------------------------------------------------------------
 
@@ -313,6 +260,7 @@ class AsyncClient:
         self._left_behind.clear()
         self.watchdog.after_fork_in_child()
         self.followups.after_fork_in_child()
+        self.telling.after_fork_in_child()
         self.loop_guard = runtime.LoopGuard()
         for hold in holds:
             hold.disown()

@@ -68,6 +68,7 @@ class AsyncClosing:
         await client.followups.stop()
         self.is_shut = True
         await client.backend.aclose()
+        await client.telling.stop(deadline=client.request_deadline())
         # Not before: what an interrupt leaves of it is done by whoever closes again.
         self._is_done = True
 
@@ -104,7 +105,7 @@ class AsyncClosing:
             )
         except (BackendError, OutcomeUnknown) as error:
             # Told as lost already, and it ends by its ttl.
-            client.logger.debug("release at close not answered: %s", error)
+            client.telling.failed("release", error, hold.grant.claim)
             is_answered = False
         client.remove(hold)  # now, so that a close that is interrupted before can be repeated
         return is_answered

@@ -17,6 +17,7 @@ from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
+    from holdfast.events import StoreRequest
     from holdfast.model import Claim, Grant
 
 NEVER = float("inf")
@@ -184,7 +185,8 @@ class AsyncFollowups:
                 return True
             await backend.withdraw(one.claim, deadline=deadline, tombstone=True)
         except LockError as error:
-            self._client.logger.debug("%r is not free of us yet: %s", one.claim.name, error)
+            request: StoreRequest = "withdraw" if one.grant is None else "release"
+            self._client.telling.failed(request, error, one.claim)
             return False
         except Exception:
             # A defect of the backend's: the others must still be told.

@@ -6,11 +6,11 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from holdfast._async.lease import lease_on
-from holdfast.core.holding import HELD, LEADS_TO, LOST, Holding
+from holdfast.core.holding import HELD, LEADS_TO, LOST, RELEASING, Holding
 from holdfast.core.renewing import due_after
 from holdfast.core.trust import at_risk_from, is_at_risk
 from holdfast.errors import LeaseLost
-from holdfast.events import Lost
+from holdfast.events import Lost, Released
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
     from holdfast._async.handle import AsyncHandle
     from holdfast._async.lock import AsyncLock
+    from holdfast.events import Event, LossReason
     from holdfast.model import Grant, Life
     from holdfast.options import LockOptions
 
@@ -112,6 +113,17 @@ class AsyncHold:
             self.holding = then
             return True
 
+    def end(self, then: Holding, now: float, *, told_as: type[Event] = Released) -> bool:
+        """End it by the holder's will, and tell so once; false if another was quicker."""
+        with self.client.state:
+            was = self.holding
+            if then not in LEADS_TO[was]:
+                return False
+            self.holding = then
+        if was is HELD or was is RELEASING:  # else it was told before
+            self.client.emit(told_as, self.grant, now - self.since)
+        return True
+
     def is_at_risk(self, now: float) -> bool:
         """Whether the holder should hurry."""
         return self.is_trusted(now) and is_at_risk(
@@ -162,7 +174,7 @@ class AsyncHold:
                 return True
         return False
 
-    def lose(self, reason: str, *, after: Holding = HELD) -> None:
+    def lose(self, reason: LossReason, *, after: Holding = HELD) -> None:
         """Tell everybody that the lease is over; the first reason stays.
 
         Not while its release is under way: that it is over is what was asked for. Only the
@@ -183,10 +195,10 @@ class AsyncHold:
             self.client.followups.withdraw_later(self.grant.claim)
         for block in blocks:
             block.interrupt(f"holdfast: the lease on {self.grant.claim.name!r} was lost: {reason}")
-        self.client.emit(Lost, self.grant, reason)
+        self.client.emit(Lost, self.grant, reason, self.client.clock.now() - self.since)
         if self.on_lost is not None:
             for handle in self.handles()[:1]:
-                self.client.guarded(self.on_lost, lease_on(handle))
+                self.client.telling.lost(self.on_lost, lease_on(handle))
 
     def disown(self) -> None:
         """Be lost in a forked child, whatever was told before: here nothing of it is ours."""

@@ -17,12 +17,14 @@ from holdfast.errors import (
     OutcomeUnknown,
     TokenUnavailable,
 )
+from holdfast.events import Detached, Released
 from holdfast.model import Renewal
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from holdfast.events import Event
     from holdfast.model import RevisionGuard
 
 
@@ -215,17 +217,17 @@ class AsyncLease(StaysHere):
             client.watchdog.settle(hold, outcome, sent_at=sent_at)
             self.check()
             raise self._unanswered("detach")
-        self.give_up("handed over")
+        self.give_up("handed over", told_as=Detached)
         return text
 
-    def give_up(self, ended_by: str) -> None:
+    def give_up(self, ended_by: str, *, told_as: type[Event] = Released) -> None:
         """End it here without asking the store, which knows already that it is over."""
         # In this order: until the handle counts as released it is ours, and a release ends it;
         # from then on nobody can, so it must not be renewed any more.
         handle, hold = self._handle, self._hold
         hold.client.remove(hold)
         handle.is_released, handle.ended_by = True, ended_by
-        hold.become(OVER)
+        hold.end(OVER, hold.client.clock.now(), told_as=told_as)
         handle.end()
 
     def beyond_its_block(self) -> tuple[AsyncLease, AsyncDuty]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast._async.backend import AsyncBackend
-    from holdfast.events import Event
+    from holdfast.events import Hook
 
 
 class AsyncOpening(StaysHere):
@@ -27,7 +27,7 @@ class AsyncOpening(StaysHere):
         ttl: float = DEFAULT_TTL,
         label: str | None = None,
         request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Hook | Sequence[Hook] | None = None,
         clock: Clock | None = None,
         **backend_options: object,
     ) -> None:
@@ -58,7 +58,7 @@ class AsyncOpening(StaysHere):
         ttl: float = DEFAULT_TTL,
         label: str | None = None,
         request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Hook | Sequence[Hook] | None = None,
         clock: Clock | None = None,
         **backend_options: object,
     ) -> Self:
@@ -102,7 +102,7 @@ class AsyncOpening(StaysHere):
         ttl: float = DEFAULT_TTL,
         label: str | None = None,
         request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Hook | Sequence[Hook] | None = None,
         clock: Clock | None = None,
         **backend_options: object,
     ) -> Self:
@@ -141,7 +141,7 @@ class AsyncOpening(StaysHere):
         ttl: float = DEFAULT_TTL,
         label: str | None = None,
         request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Hook | Sequence[Hook] | None = None,
         clock: Clock | None = None,
         **backend_options: object,
     ) -> Self:
@@ -178,7 +178,7 @@ class AsyncOpening(StaysHere):
         ttl: float = DEFAULT_TTL,
         label: str | None = None,
         request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Hook | Sequence[Hook] | None = None,
         clock: Clock | None = None,
     ) -> Self:
         """Return a client of a backend that was made by hand: third parties, tests."""

@@ -13,7 +13,7 @@ from holdfast._async.lock import AsyncLock
 from holdfast._async.open_blocks import AsyncOpenBlocks
 from holdfast.core.backoff import spread
 from holdfast.core.naming import checked_name
-from holdfast.core.sharding import Outlook, shard_name
+from holdfast.core.sharding import Elsewhere, Outlook, shard_name
 from holdfast.core.staying import StaysHere
 from holdfast.errors import (
     AcquireTimeout,
@@ -152,10 +152,6 @@ class AsyncSharded(StaysHere):
         return f"<{type(self).__name__} {self.name!r} shards={self.shards} at {where}>"
 
 
-class _Elsewhere(Exception):
-    """Another shard is ours, or its line is to be joined; nobody outside ever sees it."""
-
-
 class _Taking:
     """One call of acquire_any, and all that was asked for on its way.
 
@@ -223,7 +219,7 @@ class _Taking:
             looking = _Looking(self, shard)
             try:
                 return await self._enter(shard, left, looking)
-            except _Elsewhere:
+            except Elsewhere:
                 if looking.lease is not None:
                     return looking.lease
                 shard = looking.moves_to
@@ -282,7 +278,7 @@ class _Looking:
         livelier = self._outlook.livelier()
         if livelier is not None:
             self.moves_to = livelier
-            raise _Elsewhere
+            raise Elsewhere
         self._due = clock.now() + spread(self._outlook.next_in, jitter=clock.jitter())
         return self._due
 
@@ -295,4 +291,4 @@ class _Looking:
                 return
             self.lease = await taking.tried(shard)
             if self.lease is not None:
-                raise _Elsewhere
+                raise Elsewhere

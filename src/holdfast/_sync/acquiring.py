@@ -15,6 +15,7 @@ from holdfast._sync.parents import warn_of_parents
 from holdfast.core.backoff import delay, spread
 from holdfast.core.holding import OVER
 from holdfast.core.outage import Outage
+from holdfast.core.telling import withdrawn_by
 from holdfast.core.tokens import LIMIT
 from holdfast.core.trust import trusted_until
 from holdfast.errors import (
@@ -25,13 +26,14 @@ from holdfast.errors import (
     NotAcquired,
     OutcomeUnknown,
 )
-from holdfast.events import Acquired
+from holdfast.events import Acquired, Skipped, TimedOut, Waiting, Withdrawn
 from holdfast.model import Grant, Held
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from holdfast._sync.client import Client
     from holdfast._sync.lock import Lock
+    from holdfast.events import WithdrawalReason
     from holdfast.model import Claim
 
 NEVER = float("inf")
@@ -85,6 +87,7 @@ class Acquisition:
     _outage: Outage | None = None
     _answered_at: float | None = None
     _held = Held(())
+    _is_told_waiting = False
     hold: Hold | None = None
     handles: tuple[Handle, ...] = ()
     looking: Looking | None = None
@@ -119,14 +122,17 @@ class Acquisition:
         for handle in self.handles:
             self._client.leave(handle)
         if not self.handles:
-            self._disown()
+            if not self._disown():
+                self._tell_withdrawn("cancelled")
             self._client.followups.withdraw_later(self.claim)
 
-    def _disown(self) -> None:
-        """Have no hold: the claim is about to be withdrawn."""
-        if self.hold is not None:
-            self._client.remove(self.hold)
-            self.hold.become(OVER)
+    def _disown(self) -> bool:
+        """Have no hold: the claim is about to be withdrawn; whether there was one."""
+        hold = self.hold
+        if hold is None or hold not in self._client.holds.on(self.claim.name):
+            return False
+        self._client.remove(hold)
+        return hold.end(OVER, self._client.clock.now())
 
     def lease_on(self, hold: Hold) -> Lease:
         """Return a handle on the hold, which is ours until it is handed over to the caller."""
@@ -150,9 +156,11 @@ class Acquisition:
             try:
                 hold = self._stand_in_line()
             except OutcomeUnknown as error:
+                self._tell_withdrawn(withdrawn_by(error))
                 self._withdraw_unknown(error)
                 raise
-            except BaseException:
+            except BaseException as error:
+                self._tell_withdrawn(withdrawn_by(error))
                 # A cancellation or an interrupt too: whatever ends it leaves nothing behind.
                 if self.owes:
                     runtime.shield(self._withdraw())
@@ -177,6 +185,7 @@ class Acquisition:
     def _give_up(self) -> Refused:
         """Leave the line, since the time is up."""
         if self._queues and not runtime.shield(self._withdraw()):
+            self._tell_withdrawn("store_error")
             raise OutcomeUnknown(
                 f"the store did not answer the withdrawal of our claim to {self._lock.name!r}; "
                 "it goes on in the background",
@@ -192,7 +201,23 @@ class Acquisition:
         since = now - (self._answered_at or now)
         # Who did not mean to wait is not told of a slow store's time as if it were waiting.
         waited = now - self.started if self._queues else 0.0
+        if self._queues:
+            self._client.emit_claim(TimedOut, self.claim, waited, self._held.place)
+        else:
+            self._client.emit_claim(Skipped, self.claim)
         return Refused(self._held.after(since), waited)
+
+    def _tell_waiting(self, place: int | None) -> None:
+        if self._client.telling.away:
+            self._client.telling.answered(self.claim)
+        if not self._is_told_waiting:
+            self._is_told_waiting = True
+            self._client.emit_claim(Waiting, self.claim, place)
+
+    def _tell_withdrawn(self, reason: WithdrawalReason) -> None:
+        self._is_told_waiting = False
+        waited = self._client.clock.now() - self.started
+        self._client.emit_claim(Withdrawn, self.claim, waited, reason)
 
     def _new_claim(self) -> Claim:
         return self._client.new_claim(self._lock, context=self.context, queues=self._queues)
@@ -208,6 +233,7 @@ class Acquisition:
                     self.claim, deadline=min(sent_at, self._deadline) + client.request_timeout
                 )
             except LockError as error:
+                client.telling.failed("acquire", error, self.claim)
                 self._bear(error, was_unanswered=was_unanswered)
                 client.refuse_closed()
                 self._refuse_cancelled()
@@ -236,6 +262,7 @@ class Acquisition:
                 return None
             if is_first:
                 warn_of_parents(client, self._lock.name)
+            self._tell_waiting(answer.place)
             until = self._asks_again_at(answer, now)
             client.backend.wait(self.claim, deadline=until)
             client.refuse_closed()
@@ -263,6 +290,8 @@ class Acquisition:
 
     def _start_over(self) -> None:
         """Ask with a new claim: the old one neither holds nor waits, nor will it ever."""
+        if self._is_told_waiting:
+            self._tell_withdrawn("replaced")
         self.claim = self._new_claim()
         self._is_unanswered = self.stands = False
 
@@ -345,6 +374,8 @@ class Acquisition:
         self.hold = hold
         client.add(hold)
         runtime.remember_context(self.context)
+        if client.telling.away:
+            client.telling.answered(self.claim)
         client.emit(Acquired, grant, now - self.started)
         return hold
 
@@ -363,7 +394,7 @@ class Acquisition:
                 self.claim, deadline=max(now, latest), tombstone=self._is_unanswered
             )
         except (BackendError, OutcomeUnknown) as error:
-            client.logger.debug("withdrawal not answered: %s", error)
+            client.telling.failed("withdraw", error, self.claim)
             client.followups.withdraw_later(self.claim)
             self.owes = False
             return False

@@ -63,8 +63,7 @@ class Locks(Opening):
       another one.
     - `label`: who this is, for people: shown to those who wait, and by `holdfast ls`.
     - `request_timeout`: how long one request to the store may take, in seconds.
-    - `on_event`: is called with each event of a lease: Acquired, Renewed, AtRisk, SafeAgain,
-      Lost, Released.
+    - `on_event`: a function that is called with each event of a lease, or a list of them.
     - `clock`: another clock, for tests.
     - `backend_options`: whatever the store takes in its URL after a question mark.
     """

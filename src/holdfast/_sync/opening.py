@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holdfast._sync.backend import Backend
-    from holdfast.events import Event
+    from holdfast.events import Hook
 
 
 class Opening(StaysHere):
@@ -29,7 +29,7 @@ class Opening(StaysHere):
         ttl: float = DEFAULT_TTL,
         label: str | None = None,
         request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Hook | Sequence[Hook] | None = None,
         clock: Clock | None = None,
         **backend_options: object,
     ) -> None:
@@ -60,7 +60,7 @@ class Opening(StaysHere):
         ttl: float = DEFAULT_TTL,
         label: str | None = None,
         request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Hook | Sequence[Hook] | None = None,
         clock: Clock | None = None,
         **backend_options: object,
     ) -> Self:
@@ -104,7 +104,7 @@ class Opening(StaysHere):
         ttl: float = DEFAULT_TTL,
         label: str | None = None,
         request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Hook | Sequence[Hook] | None = None,
         clock: Clock | None = None,
         **backend_options: object,
     ) -> Self:
@@ -143,7 +143,7 @@ class Opening(StaysHere):
         ttl: float = DEFAULT_TTL,
         label: str | None = None,
         request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Hook | Sequence[Hook] | None = None,
         clock: Clock | None = None,
         **backend_options: object,
     ) -> Self:
@@ -180,7 +180,7 @@ class Opening(StaysHere):
         ttl: float = DEFAULT_TTL,
         label: str | None = None,
         request_timeout: float = DEFAULT_REQUEST_TIMEOUT,
-        on_event: Callable[[Event], None] | None = None,
+        on_event: Hook | Sequence[Hook] | None = None,
         clock: Clock | None = None,
     ) -> Self:
         """Return a client of a backend that was made by hand: third parties, tests."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.holding import HELD
 from holdfast.core.renewing import TOGETHER, after_renewal, due_after, due_after_silence
-from holdfast.errors import LockError
+from holdfast.errors import LockError, OutcomeUnknown
 from holdfast.events import AtRisk, Renewed, SafeAgain
 from holdfast.model import Proven, Renewal
 from holdfast.runtime import threads as runtime
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from holdfast._sync.client import Client
     from holdfast._sync.hold import Hold
+    from holdfast.events import LossReason
+    from holdfast.model import Claim
 
 NEVER = float("inf")
 SHORTEST_SLEEP = 0.0005
@@ -208,7 +210,7 @@ class Watchdog:
     def _look(self, now: float) -> tuple[list[Hold], float]:
         """Tell what the clock has brought; return what is due for renewal, and the next time."""
         due: list[Hold] = []
-        lost: list[tuple[Hold, str]] = []
+        lost: list[tuple[Hold, LossReason]] = []
         at_risk: list[Hold] = []
         wake_at = ends_first = NEVER
         with self._client.state:
@@ -251,7 +253,7 @@ class Watchdog:
         if is_so:
             self._client.emit(AtRisk, hold.grant, hold.until - now)
 
-    def _tell(self, lost: list[tuple[Hold, str]]) -> None:
+    def _tell(self, lost: list[tuple[Hold, LossReason]]) -> None:
         """Tell each of its loss, whatever the hook of another does."""
         while lost:
             hold, reason = lost.pop(0)
@@ -308,7 +310,7 @@ class Watchdog:
             outcomes: Sequence[tuple[Hold, Renewal | Proven]] = list(zip(due, answers, strict=True))
         except LockError as error:
             # Whatever it was, the store may have renewed or not: the old promise stands.
-            client.logger.debug("renewal not answered: %s", error)
+            client.telling.failed("renew", error, _one_of(due))
             outcomes = unknown
         except Exception:
             # A defect of the backend's, and of one lease perhaps: the others must live on.
@@ -318,6 +320,10 @@ class Watchdog:
             # Cancelled, with all other tasks perhaps: it will be renewed by another.
             self._answered(unknown, sent_at=sent_at)
             raise
+        silent = [hold for hold, outcome in outcomes if outcome is Renewal.UNKNOWN]
+        if silent and outcomes is not unknown:
+            silence = OutcomeUnknown("a renewal was not answered")
+            client.telling.failed("renew", silence, _one_of(silent))
         self._answered(outcomes, sent_at=sent_at)
 
     def _answered(
@@ -325,6 +331,8 @@ class Watchdog:
     ) -> None:
         for hold, outcome in outcomes:
             hold.is_renewing = False
+            if self._client.telling.away and outcome is not Renewal.UNKNOWN:
+                self._client.telling.answered(hold.grant.claim)
             self.settle(hold, outcome, sent_at=sent_at)
         with self._client.state:
             self._run_before(min(hold.looked_at for hold, _ in outcomes))
@@ -350,7 +358,12 @@ class Watchdog:
             self._client.logger.warning(message)
 
 
-def _reason(hold: Hold, outcome: Renewal, now: float) -> str:
+def _one_of(holds: Sequence[Hold]) -> Claim | None:
+    """Return what a request was about, unless it was about several."""
+    return holds[0].grant.claim if len(holds) == 1 else None
+
+
+def _reason(hold: Hold, outcome: Renewal, now: float) -> LossReason:
     if outcome is Renewal.BROKEN:
         return "broken"
     if outcome is Renewal.LOST and now < hold.until:

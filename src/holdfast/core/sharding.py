@@ -27,6 +27,10 @@ PATIENCE = 5
 """At so many looks, one after the other, another line has moved and ours has not."""
 
 
+class Elsewhere(Exception):
+    """Another shard is ours, or its line is to be joined; nobody outside ever sees it."""
+
+
 def shard_name(name: str, shard: int) -> str:
     """Return the name of a shard's lock, as `stock#3`."""
     return checked_name(f"{name}#{shard}")

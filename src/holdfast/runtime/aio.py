@@ -42,6 +42,7 @@ __all__ = [
     "StateLock",
     "Task",
     "Worker",
+    "called",
     "close_at_exit",
     "context",
     "context_name",
@@ -53,6 +54,7 @@ __all__ = [
     "leaves_block",
     "parents",
     "readable",
+    "refuse_hook",
     "remember_context",
     "shield",
     "sleep",
@@ -290,6 +292,24 @@ def _background() -> contextvars.Context:
     context = contextvars.copy_context()
     context.run(_is_background.set, True)
     return context
+
+
+async def called(hook: Callable[[Any], object], argument: object) -> None:
+    """Call a hook; one that is an `async def` runs in a task of its own, and is waited for."""
+    answer = hook(argument)
+    if not inspect.iscoroutine(answer):
+        return
+    # In a task, as its author expects; waited for by an event, since whoever delivers has none.
+    ended = Event()
+    task = asyncio.Task(answer, loop=asyncio.get_running_loop(), context=_background())
+    task.add_done_callback(lambda _: ended.set())
+    await ended.wait()
+    if not task.cancelled():
+        task.result()
+
+
+def refuse_hook(_hook: object) -> None:
+    """Do nothing: a hook may be a plain function, or an `async def`."""
 
 
 def leaves_block(function: F) -> F:

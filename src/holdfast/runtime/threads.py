@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdfast.errors import ConfigurationError
 from holdfast.runtime.gathering import gather_threads as gather
@@ -45,6 +45,7 @@ __all__ = [
     "StateLock",
     "Task",
     "Worker",
+    "called",
     "close_at_exit",
     "context",
     "context_name",
@@ -56,6 +57,7 @@ __all__ = [
     "leaves_block",
     "parents",
     "readable",
+    "refuse_hook",
     "remember_context",
     "shield",
     "sleep",
@@ -301,6 +303,20 @@ def undertake(function: Callable[[], None], *, name: str, ended: Event) -> Task 
 
 
 spawn_lookout = spawn  # no thread can be cancelled
+
+
+def called(hook: Callable[[Any], object], argument: object) -> None:
+    """Call a hook; what it returns is nobody's."""
+    hook(argument)
+
+
+def refuse_hook(hook: object) -> None:
+    """Raise if nobody here could run the hook."""
+    if inspect.iscoroutinefunction(hook):
+        raise ConfigurationError(
+            f"the hook {hook!r} is an async def, and this is the sync flavour; make it a plain "
+            "def, or use holdfast.AsyncLocks"
+        )
 
 
 class LoopGuard:

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast import urls
+from holdfast.core.telling import store_of
 from holdfast.errors import BackendUnavailable, OutcomeUnknown
 from holdfast.model import Grant
 from holdfast.runtime import aio as runtime
@@ -43,6 +44,7 @@ class AsyncFaultyBackend:
         self.capabilities: Capabilities = inner.capabilities
         self.min_ttl: float = inner.min_ttl
         self.location: str = f"faulty {inner.location}"
+        self.store: str = store_of(inner)
         self.renewals_at_once: int = inner.renewals_at_once
         self.calls: Counter[str] = Counter()
         self.delivered: Counter[str] = Counter()

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Self
 
 from holdfast import urls
+from holdfast.core.telling import store_of
 from holdfast.errors import BackendUnavailable, OutcomeUnknown
 from holdfast.model import Grant
 from holdfast.runtime import threads as runtime
@@ -45,6 +46,7 @@ class FaultyBackend:
         self.capabilities: Capabilities = inner.capabilities
         self.min_ttl: float = inner.min_ttl
         self.location: str = f"faulty {inner.location}"
+        self.store: str = store_of(inner)
         self.renewals_at_once: int = inner.renewals_at_once
         self.calls: Counter[str] = Counter()
         self.delivered: Counter[str] = Counter()

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from holdfast._async.locks import AsyncLocks
+from holdfast.events import Reconnected, StoreError
 from holdfast.model import Capabilities, Claim, Owner
 from holdfast.testing import aio as runner
 from holdfast.testing._async.faulty import AsyncFaultyBackend
@@ -223,5 +224,6 @@ class Recorder:
         self.events.append(event)
 
     def kinds(self) -> list[str]:
-        """Return the names of the events, in order."""
-        return [type(event).__name__ for event in self.events]
+        """Return the names of the events of leases, in order; not what was told of the store."""
+        others = (StoreError, Reconnected)
+        return [type(one).__name__ for one in self.events if not isinstance(one, others)]

@@ -159,7 +159,7 @@ class AsyncLawsOfTelling(AsyncTrials):
 
         assert not mine.is_trusted
         assert mine.lost.reason == "broken"
-        assert told == [mine]
+        await self.until(lambda: told == [mine])
         assert other.is_trusted
         with pytest.raises(LeaseLost):
             await mine.release()

@@ -106,7 +106,7 @@ class LawsOfLosing(Trials):
                 self.until(lambda: not lease.is_at_risk, within=ttl / 6)
                 assert other.lock(name).try_acquire() is None
 
-            assert "Released" in recorder.kinds()
+            self.until(lambda: "Released" in recorder.kinds())
             assert "Lost" not in recorder.kinds()
 
         self.undisturbed(live_on, ttl=3 * self.ttl)

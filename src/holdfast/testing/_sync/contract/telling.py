@@ -161,7 +161,7 @@ class LawsOfTelling(Trials):
 
         assert not mine.is_trusted
         assert mine.lost.reason == "broken"
-        assert told == [mine]
+        self.until(lambda: told == [mine])
         assert other.is_trusted
         with pytest.raises(LeaseLost):
             mine.release()

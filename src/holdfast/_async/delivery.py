@@ -1,0 +1,149 @@
+"""How a hook gets what it is called with: one thing after another, beside whoever tells of it.
+
+A hook is somebody else's code, and may take its time. So it is never called by those who acquire,
+release or renew: they leave a note, and one task or thread for each hook calls it, in order. It
+is there only while there is something to deliver, and a little longer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from holdfast.runtime import aio as runtime
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Awaitable, Callable
+
+    from holdfast.runtime.clock import Clock
+
+T = TypeVar("T")
+
+LIMIT = 10_000
+"""As many events may wait for a hook; what comes then is dropped, and said so."""
+ROUND = 0.02
+"""While much happens, it is delivered so often: to wake a thread for each event costs more than
+most hooks."""
+IDLE = 30.0
+"""With nothing to deliver, the background ends after so long; it starts again when needed."""
+
+
+class AsyncDelivery(Generic[T]):
+    """Delivers to one hook; told by any thread."""
+
+    def __init__(
+        self,
+        deliver: Callable[[deque[T]], Awaitable[None]],
+        *,
+        what: str,
+        logger: logging.Logger,
+    ) -> None:
+        self._deliver = deliver
+        self._what = what
+        self._logger = logger
+        self._state = runtime.StateLock()
+        self._pending: deque[T] = deque()
+        self._kick: runtime.Event | None = None
+        self._ended: runtime.Event | None = None
+        self._task: runtime.Lookout | None = None
+        self._needs_waking = True
+        self._is_stopping = False
+        self._is_shut = False
+        self._dropped = 0
+
+    def tell(self, one: T, *, is_urgent: bool = False) -> None:
+        """Have it delivered; waits for nobody."""
+        if len(self._pending) >= LIMIT:
+            self._drop()
+            return
+        self._pending.append(one)
+        if self._needs_waking or is_urgent:
+            self._wake()
+
+    def _drop(self) -> None:
+        with self._state:
+            self._dropped += 1
+            is_first = self._dropped == 1
+        if is_first:
+            self._logger.warning(
+                "%s is too slow: %d wait for it, and what happens now it will not hear of",
+                self._what,
+                LIMIT,
+            )
+
+    def _wake(self) -> None:
+        with self._state:
+            if self._is_shut:
+                self._pending.clear()
+                return
+            if self._task is not None and self._task.is_alive() and self._kick is not None:
+                self._kick.set()
+                return
+            self._kick, self._ended = kick, ended = runtime.Event(), runtime.Event()
+            run = partial(self._run, kick, ended)
+            try:
+                self._task = runtime.spawn_lookout(run, name="holdfast-hooks")
+            except RuntimeError as error:
+                # No thread is to be had just now: whoever tells of the next thing tries again.
+                self._logger.warning("%s has to wait: %s", self._what, error)
+
+    async def _run(self, kick: runtime.Event, ended: runtime.Event) -> None:
+        try:
+            self._needs_waking = False
+            # One whose start was interrupted runs although nobody knows it: another has the kick.
+            while kick is self._kick:
+                kick.clear()
+                if self._pending:
+                    await self._deliver(self._pending)
+                    self._tell_dropped()
+                    if not self._is_stopping:
+                        await kick.wait(ROUND)
+                elif self._is_stopping or not await self._slept(kick):
+                    return
+        finally:
+            self._needs_waking = True
+            ended.set()
+
+    async def _slept(self, kick: runtime.Event) -> bool:
+        """Sleep until there is something; false if nothing has come for long."""
+        self._needs_waking = True
+        # After that was said: who told before it woke nobody.
+        if self._pending or self._is_stopping or await kick.wait(IDLE):
+            self._needs_waking = False
+            return True
+        with self._state:
+            if self._pending or kick is not self._kick:
+                return True
+            self._task = None
+            return False
+
+    def _tell_dropped(self) -> None:
+        with self._state:
+            dropped, self._dropped = self._dropped, 0
+        if dropped:
+            self._logger.warning("%s has not heard of %d events", self._what, dropped)
+
+    async def stop(self, *, deadline: float, clock: Clock) -> None:
+        """Deliver what waits, but not beyond the deadline; then deliver nothing any more."""
+        self._is_stopping = True
+        if self._pending or self._task is not None:
+            self._wake()
+        if runtime.is_background():
+            return  # a hook closes its own client: the rest is delivered when it returns
+        ended, task = self._ended, self._task
+        if task is None or ended is None:
+            await self._deliver(self._pending)  # no thread is to be had, at an exit say
+        elif await runtime.wait_for(ended, deadline=deadline, clock=clock):
+            await task.join()
+        # A hook that has not come back by now was called for the last time.
+        self._is_shut, self._kick = True, None
+        left = len(self._pending)
+        self._pending.clear()
+        if left:
+            self._logger.warning("closed before %s has heard of %d events", self._what, left)
+
+    def after_fork_in_child(self) -> None:
+        """Start anew: what waits is told by the parent."""
+        self.__init__(self._deliver, what=self._what, logger=self._logger)  # type: ignore[misc]

@@ -1,0 +1,179 @@
+# Generated from src/holdfast/_async/telling.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""What a client tells, and to whom: the log at once, and each hook beside the work."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from holdfast._sync.delivery import Delivery
+from holdfast.core.telling import (
+    URGENT,
+    Sink,
+    event_of,
+    level_of,
+    own_fields,
+    sentence,
+    store_of,
+    trouble_of,
+)
+from holdfast.events import Event, Reconnected, StoreError
+from holdfast.runtime import threads as runtime
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Callable
+
+    from holdfast._sync.backend import Backend
+    from holdfast._sync.lease import Lease
+    from holdfast.core.telling import Note
+    from holdfast.events import Hook, StoreRequest
+    from holdfast.model import Claim, Grant
+    from holdfast.options import ClientOptions
+    from holdfast.runtime.clock import Clock
+
+# Here, and not for each client: who is interrupted while `logging` looks for a logger leaves it
+# locked, and every other thread of the program waits for that lock for ever.
+_log = logging.getLogger("holdfast")
+
+
+class Telling:
+    """The one place of telling: what happens goes through here to the log and to the hooks."""
+
+    def __init__(self, backend: Backend, options: ClientOptions) -> None:
+        self.logger: logging.Logger = _log
+        self.owner: str = ""
+        self._backend = backend
+        self._store = store_of(backend)
+        self._clock: Clock = options.clock
+        self._hooks = [(hook, self._delivery_to(hook)) for hook in options.hooks]
+        self._on_lost: Delivery[tuple[Callable[[Any], object], Lease]] = Delivery(
+            self._call_each, what="a hook for lost leases", logger=self.logger
+        )
+        self.away: dict[str, float] = {}
+        """Since when requests fail, by the server that is asked."""
+
+    def _delivery_to(self, hook: Hook) -> Delivery[Note]:
+        runtime.refuse_hook(hook)
+        deliver = (
+            partial(self._call_sink, hook)
+            if isinstance(hook, Sink)
+            else partial(self._call_hook, hook)
+        )
+        return Delivery(deliver, what=f"the hook {hook!r}", logger=self.logger)
+
+    # -- what happens ------------------------------------------------------------------
+
+    def emit(self, kind: type[Event], grant: Grant, *facts: object) -> None:
+        """Tell the log and the hooks of an event; the facts are its own fields."""
+        is_logged = self.logger.isEnabledFor(level_of(kind, facts))
+        if is_logged or self._hooks:  # an uncontended cycle should not pay for what nobody hears
+            self._tell((kind, grant.claim, grant.token, facts, time.time(), None), is_logged)
+
+    def emit_claim(self, kind: type[Event], claim: Claim | None, *facts: object) -> None:
+        """Tell of a claim that has no grant, or of none at all."""
+        is_logged = self.logger.isEnabledFor(level_of(kind, facts))
+        if is_logged or self._hooks:
+            self._tell((kind, claim, None, facts, time.time(), None), is_logged)
+
+    def _tell(self, note: Note, is_logged: bool) -> None:  # noqa: FBT001 - at every acquire
+        if is_logged:
+            self._write(event_of(note, owner=self.owner, store=self._store))
+        is_urgent = note[0] in URGENT
+        for hook, delivery in self._hooks:
+            if isinstance(hook, Sink) and hook.captures:
+                delivery.tell((*note[:5], hook.capture()), is_urgent=is_urgent)
+            else:
+                delivery.tell(note, is_urgent=is_urgent)
+
+    def lost(self, hook: Callable[[Any], object], lease: Lease) -> None:
+        """Call the hook of one lock with its lease, which was lost."""
+        self._on_lost.tell((hook, lease), is_urgent=True)
+
+    # -- the store ---------------------------------------------------------------------
+
+    def failed(self, request: StoreRequest, error: BaseException, claim: Claim | None) -> None:
+        """Tell that a request failed, about one claim or about several."""
+        reason = trouble_of(error)
+        if reason is None:
+            return
+        if reason in ("unavailable", "unknown"):
+            server = self._backend.server_of(claim.name) if claim is not None else ""
+            self.away.setdefault(server, self._clock.now())
+        self.emit_claim(StoreError, claim, request, reason, str(error))
+
+    def answered(self, claim: Claim) -> None:
+        """Tell that the store answers again, if it did not before."""
+        since = self.away.pop(self._backend.server_of(claim.name), None)
+        since = self.away.pop("", since)
+        if since is not None:
+            self.emit_claim(Reconnected, claim, self._clock.now() - since)
+
+    # -- who hears of it ---------------------------------------------------------------
+
+    def _write(self, event: Event) -> None:
+        kind = type(event)
+        fields = {one: getattr(event, one) for one in event.__dataclass_fields__}
+        extra = {"holdfast": {"event": kind.__name__, **fields}}
+        facts = tuple(fields[one] for one in own_fields(event))
+        self.logger.log(level_of(kind, facts), "%s", sentence(event), extra=extra)
+
+    def _call_hook(self, hook: Hook, notes: deque[Note]) -> None:
+        with suppress(IndexError):  # somebody has closed, and waits no longer
+            while notes:
+                event = event_of(notes.popleft(), owner=self.owner, store=self._store)
+                self._guarded(hook, event)
+
+    def _call_sink(self, sink: Sink, notes: deque[Note]) -> None:
+        some: list[Note] = []
+        with suppress(IndexError):  # as above
+            while notes:
+                some.append(notes.popleft())
+        self._guarded(partial(sink.take, owner=self.owner, store=self._store), some)
+
+    def _call_each(self, calls: deque[tuple[Callable[[Any], object], Lease]]) -> None:
+        with suppress(IndexError):  # as above
+            while calls:
+                hook, lease = calls.popleft()
+                self._guarded(hook, lease)
+
+    def _guarded(self, hook: Callable[[Any], object], argument: object) -> None:
+        """Call a hook of the application; its failure never harms a lease.
+
+        Nor does one that exits: in the background that would end the delivery to it, and, in
+        threads, nothing else.
+        """
+        try:
+            runtime.called(hook, argument)
+        except Exception:
+            # Somebody else's code: whatever it raises is told, and ends here.
+            self.logger.exception("a hook of the application failed: %r", hook)
+        except BaseException:
+            # SystemExit and the like. An interrupt strikes a thread of the application, and has
+            # to get through there.
+            if not runtime.is_background():
+                raise
+            self.logger.exception(
+                "a hook of the application tried to exit in the background, where that ends "
+                "nothing; let it set an event, or send a signal to the process: %r",
+                hook,
+            )
+
+    # -- the end -----------------------------------------------------------------------
+
+    def stop(self, *, deadline: float) -> None:
+        """Deliver what has happened, but not beyond the deadline; then tell nothing any more."""
+        for _, delivery in self._hooks:
+            delivery.stop(deadline=deadline, clock=self._clock)
+        self._on_lost.stop(deadline=deadline, clock=self._clock)
+
+    def after_fork_in_child(self) -> None:
+        """Start anew: what has happened in the parent is told there."""
+        self.away.clear()
+        self._on_lost.after_fork_in_child()
+        for _, delivery in self._hooks:
+            delivery.after_fork_in_child()
