@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator
 
+import other_platforms  # noqa: F401 - first: it may be told where Holdfast is to believe to run
 import pytest
 from hypothesis import HealthCheck, settings
 from other_loops import on_the_chosen_loop

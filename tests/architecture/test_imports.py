@@ -20,6 +20,7 @@ ROWS = (
     ("errors",),
     ("options",),
     ("core",),
+    ("platforms",),
     ("runtime",),
     ("connections",),
     ("observe",),

@@ -9,7 +9,6 @@ together run no more tests at once than one alone would, whoever has started the
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
 import tempfile
@@ -21,6 +20,8 @@ from typing import IO
 
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
+
+from holdfast.platforms import here
 
 WORKERS_PER_CORE = 4
 """Most tests wait most of the time, for a lease to end or for a server to come back."""
@@ -142,22 +143,24 @@ def a_seat() -> Iterator[None]:
         finally:
             del os.environ[SEATED]
             # Said, not only closed: a child that the test has forked has the file open as well.
-            fcntl.flock(seat, fcntl.LOCK_UN)
+            here.unlock(seat)
 
 
 def free_seat() -> IO[str]:
     """Return a seat that nobody else has until it is closed."""
-    folder = Path(tempfile.gettempdir()) / f"holdfast-tests-{os.getuid()}"
+    folder = Path(tempfile.gettempdir()) / f"holdfast-tests-{_user()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     numbers = list(range(number_of_workers()))
     while True:
         random.shuffle(numbers)
         for number in numbers:
             seat = (folder / f"seat-{number}").open("w")
-            try:
-                fcntl.flock(seat, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                seat.close()
-            else:
+            if here.try_lock_alone(seat):
                 return seat
+            seat.close()
         time.sleep(0.02)
+
+
+def _user() -> int:
+    """Return whose seats they are; on Windows the folder is of one user alone."""
+    return os.getuid() if here.IS_POSIX else 0

@@ -6,7 +6,9 @@ import os
 import signal
 from contextlib import suppress
 
-INHERITED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+INHERITED = [
+    getattr(signal, name) for name in ("SIGHUP", "SIGINT", "SIGQUIT") if hasattr(signal, name)
+]
 """What nohup, or a shell that starts a job in the background, lets us ignore."""
 
 
@@ -32,6 +34,6 @@ def in_a_session_of_its_own() -> None:
     What a terminal tells, such as that it hangs up, is for the process that started the
     workers to judge. Sent to all at once, it would end programs that are on trial.
     """
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if "PYTEST_XDIST_WORKER" in os.environ and hasattr(os, "setsid"):
         with suppress(PermissionError):  # who leads a group has one already
             os.setsid()

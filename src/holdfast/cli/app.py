@@ -9,6 +9,7 @@ from io import TextIOWrapper
 import click
 
 import holdfast
+from holdfast.cli.elsewhere import unavailable
 from holdfast.cli.options import CONTEXT
 from holdfast.cli.store import route_log
 from holdfast.options import closest
@@ -58,6 +59,8 @@ class LateCommands(click.Group):
         """Return the command, or None for an unknown one."""
         if cmd_name not in COMMANDS:
             return None
+        if (stand_in := unavailable(cmd_name)) is not None:
+            return stand_in
         module, _, name = COMMANDS[cmd_name].partition(":")
         command = getattr(importlib.import_module(module), name)
         return command if isinstance(command, click.Command) else None

@@ -22,6 +22,9 @@ from contextlib import suppress
 from holdfast.runtime.clock import Clock
 
 MOMENT = struct.Struct("d")
+MOST = 1 << 20
+"""So many descriptors are looked for where the system sets no limit, as macOS may."""
+
 CATCHABLE = set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
 
 
@@ -92,7 +95,8 @@ def _stand(line: int, moment: mmap.mmap, group: int) -> None:
             signal.signal(number, signal.SIG_IGN)
     # An open copy of stdout would keep the reader of a pipe waiting.
     os.dup2(line, 0)
-    os.closerange(1, os.sysconf("SC_OPEN_MAX"))
+    most = os.sysconf("SC_OPEN_MAX")
+    os.closerange(1, most if most > 0 else MOST)
     _watch(0, moment)
     # Said before it is done: whoever sees the command dead can know by whom.
     with suppress(OSError):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import stat
 import tempfile
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import BackendUnavailable, ConfigurationError
 from holdfast.fencing.presenting import Presented, shown
 from holdfast.fencing.staleness import stale
+from holdfast.platforms import here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +24,8 @@ DIGITS = 16
 """As many as the largest token has: a mark is always of one length, and written at once."""
 
 LOOK_AGAIN = 0.005
+
+_BINARY = getattr(os, "O_BINARY", 0)  # else Windows writes another end of a line
 
 
 class FencedFile:
@@ -58,7 +59,7 @@ class FencedFile:
             with self._locked() as mark:
                 self._raise(mark, who)
                 draft.replace(self.path)
-                _sync_directory(self.path.parent)
+                here.sync_directory(self.path.parent)
         finally:
             with suppress(FileNotFoundError):
                 draft.unlink()
@@ -80,7 +81,7 @@ class FencedFile:
         number, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
         try:
             with os.fdopen(number, "wb") as file:
-                os.fchmod(number, _usual_mode() if mode is None else mode)
+                _set_mode(number, name, here.usual_mode() if mode is None else mode)
                 file.write(content)
                 file.flush()
                 os.fsync(number)
@@ -94,7 +95,7 @@ class FencedFile:
         """Give the mark's file, which nobody else may touch meanwhile."""
         deadline = time.monotonic() + self._timeout
         while True:
-            mark = os.open(self._mark, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            mark = os.open(self._mark, os.O_RDWR | os.O_CREAT | _BINARY, 0o666)
             try:
                 self._lock(mark, deadline)
                 if self._is_in_place(mark):
@@ -102,24 +103,17 @@ class FencedFile:
                     return
             finally:
                 # Said, not only closed: a child that another thread forks has it open as well.
-                fcntl.flock(mark, fcntl.LOCK_UN)
+                here.unlock(mark)
                 os.close(mark)
 
     def _lock(self, mark: int, deadline: float) -> None:
         # Not by a call that waits: whoever has it may be frozen, and nobody would be told.
-        while True:
-            try:
-                fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                if error.errno not in {errno.EAGAIN, errno.EINTR}:
-                    raise
-                if time.monotonic() >= deadline:
-                    raise BackendUnavailable(
-                        f"{self._mark}: another process has locked it for {self._timeout} s; is it "
-                        "frozen? Nothing was written"
-                    ) from error
-            else:
-                return
+        while not here.try_lock_alone(mark):
+            if time.monotonic() >= deadline:
+                raise BackendUnavailable(
+                    f"{self._mark}: another process has locked it for {self._timeout} s; is it "
+                    "frozen? Nothing was written"
+                )
             time.sleep(LOOK_AGAIN)
 
     def _is_in_place(self, mark: int) -> bool:
@@ -135,7 +129,8 @@ class FencedFile:
         Before the content is replaced: after a crash in between the old content stands under
         the new mark, which is as if this holder had only sealed it.
         """
-        text = os.pread(mark, DIGITS + 2, 0)
+        os.lseek(mark, 0, os.SEEK_SET)
+        text = os.read(mark, DIGITS + 2)
         if text and not (len(text) == DIGITS + 1 and text[:-1].isdigit()):
             raise ConfigurationError(
                 f"{self._mark} has {text!r} where the largest token belongs; it was damaged, or "
@@ -145,25 +140,14 @@ class FencedFile:
         if seen > who.token:
             raise stale(who, seen, what=str(self.path))
         if seen < who.token:
-            os.pwrite(mark, b"%0*d\n" % (DIGITS, who.token), 0)
+            os.lseek(mark, 0, os.SEEK_SET)
+            os.write(mark, b"%0*d\n" % (DIGITS, who.token))
         # Also where it was ours already: an earlier write may have been killed before this.
         os.fsync(mark)
         if not text:
-            _sync_directory(self._mark.parent)
+            here.sync_directory(self._mark.parent)
 
 
-def _sync_directory(path: Path) -> None:
-    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
-
-
-def _usual_mode() -> int:
-    """Return the mode that a new file would have; Linux tells it without changing it."""
-    with suppress(OSError):
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("Umask:"):
-                return 0o666 & ~int(line.split()[1], 8)
-    return 0o600
+def _set_mode(number: int, name: str, mode: int) -> None:
+    """Set the mode of an open file; by its name where that is the only way."""
+    os.chmod(number if os.chmod in os.supports_fd else name, mode)  # noqa: PTH101 - a number

@@ -19,7 +19,6 @@ from holdfast.runtime.shielding import shield
 from holdfast.runtime.working import TaskWorker as Worker
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Coroutine
 
     from holdfast.runtime.clock import Clock
@@ -53,7 +52,6 @@ __all__ = [
     "keep_for_block",
     "leaves_block",
     "parents",
-    "readable",
     "refuse_hook",
     "remember_context",
     "shield",
@@ -181,17 +179,6 @@ async def wait_for(event: Event, *, deadline: float, clock: Clock) -> bool:
             return False
         await event.wait(min(left, clock.longest_sleep))
     return True
-
-
-async def readable(sock: socket.socket, *, deadline: float, clock: Clock) -> bool:
-    """Wait until the socket has something to read or the deadline has passed."""
-    loop = asyncio.get_running_loop()
-    rung = Event()
-    loop.add_reader(sock, rung.set)
-    try:
-        return await wait_for(rung, deadline=deadline, clock=clock)
-    finally:
-        loop.remove_reader(sock)
 
 
 class Signal:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import ssl
-import struct
 from _socket import socket as KernelSocket  # noqa: N812 - what `socket.socket` is, unless patched
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from holdfast.platforms import here
 
 if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
@@ -37,7 +37,7 @@ class BlockingSocket:
         # The kernel keeps the time of a plain socket: Python's own timeouts ask it twice
         # before each call. TLS reads in its own way, and gets Python's; and so does gevent,
         # whose sockets never wait in the kernel.
-        waits_in_kernel = issubclass(type(sock), KernelSocket)
+        waits_in_kernel = here.KEEPS_TIME and issubclass(type(sock), KernelSocket)
         is_plain = waits_in_kernel and not isinstance(sock, ssl.SSLSocket)
         self._armed: float | None = 0.0 if is_plain else None
         if self._armed is not None:
@@ -54,8 +54,8 @@ class BlockingSocket:
 
     def _has_come(self) -> bool:
         """Whether there is something to read, be it the end."""
-        poll = select.poll()
-        poll.register(self._sock, select.POLLIN)
+        poll = here.Poll()
+        poll.register(self._sock, here.READ)
         return bool(poll.poll(0))
 
     def send(self, data: bytes, *, deadline: float) -> None:
@@ -92,7 +92,7 @@ class BlockingSocket:
         until = now() + LOOK_FOR
         for _ in range(LOOKS):
             try:
-                return sock.recv(65536, socket.MSG_DONTWAIT)
+                return sock.recv(65536, here.NO_WAIT)
             except BlockingIOError:
                 if now() > until:
                     break
@@ -107,7 +107,7 @@ class BlockingSocket:
                 sock.settimeout(0.0)
                 data = sock.recv(65536)
             else:
-                data = sock.recv(65536, socket.MSG_DONTWAIT)
+                data = sock.recv(65536, here.NO_WAIT)
         except (BlockingIOError, ssl.SSLWantReadError):
             return b""
         if not data:
@@ -124,10 +124,7 @@ class BlockingSocket:
         elif not armed <= left <= armed * 1.1:
             # A little early is near enough, and saves telling the kernel each time.
             self._armed = armed = left * 0.95
-            whole = int(armed)
-            value = struct.pack("@ll", whole, max(1, int((armed - whole) * 1_000_000)))
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+            here.keep_time(self._sock, armed)
 
     def fileno(self) -> int:
         """Return what can be polled."""

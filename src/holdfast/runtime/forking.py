@@ -7,11 +7,12 @@ whoever must not be copied in the middle of something is asked to pause before.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
+
+from holdfast.platforms import here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,5 +102,4 @@ def _in_child() -> None:
         one.after_fork_in_child()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
+here.at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

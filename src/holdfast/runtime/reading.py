@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import select
 import socket
 import threading
 import time
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+
+from holdfast.platforms import here
 
 if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
@@ -169,10 +170,10 @@ class ReadByTurns(Generic[L]):
         """Wait for one of them, at most so long; whether there is something to read, and a kick."""
         if links and self._has_more():
             return True, False
-        poll = select.poll()
-        poll.register(kicks, select.POLLIN)
+        poll = here.Poll()
+        poll.register(kicks, here.READ)
         for one in links:
-            poll.register(one, select.POLLIN)
+            poll.register(one, here.READ)
         ready = poll.poll(min(left, self._clock.longest_sleep) * 1000)
         number = kicks.fileno()
         kick = [one for one, _ in ready if one == number]

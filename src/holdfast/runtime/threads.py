@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import inspect
 import os
-import select
 import sys
 import threading
 import time
@@ -22,7 +21,6 @@ from holdfast.runtime.starting import start
 from holdfast.runtime.working import ThreadWorker as Worker
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
     from holdfast.runtime.clock import Clock
@@ -56,7 +54,6 @@ __all__ = [
     "keep_for_block",
     "leaves_block",
     "parents",
-    "readable",
     "refuse_hook",
     "remember_context",
     "shield",
@@ -185,18 +182,6 @@ def wait_for(event: Event, *, deadline: float, clock: Clock) -> bool:
             return False
         event.wait(min(left, clock.longest_sleep))
     return True
-
-
-def readable(sock: socket.socket, *, deadline: float, clock: Clock) -> bool:
-    """Wait until the socket has something to read or the deadline has passed."""
-    poll = select.poll()
-    poll.register(sock, select.POLLIN)
-    while True:
-        left = deadline - clock.now()
-        if poll.poll(max(0.0, min(left, clock.longest_sleep)) * 1000):
-            return True
-        if left <= 0:
-            return False
 
 
 # One for all signals: two threads that wait first must share one event.

@@ -47,7 +47,7 @@ def path(tmp_path) -> Path:
 
 @pytest.fixture
 def url(path) -> str:
-    return f"sqlite://{path}"
+    return "sqlite" + path.as_uri().removeprefix("file")
 
 
 @pytest.fixture

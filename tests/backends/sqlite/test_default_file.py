@@ -10,6 +10,7 @@ import pytest
 
 import holdfast
 from holdfast.backends.sqlite import declaration, filesystem
+from holdfast.platforms import here, linux, macos
 
 
 @pytest.fixture
@@ -33,9 +34,16 @@ def test_the_default_file_lives_in_the_state_home(state_home):
 def test_a_state_home_that_is_no_absolute_path_is_ignored(monkeypatch, tmp_path, value):
     """As the XDG rules ask."""
     monkeypatch.setenv("XDG_STATE_HOME", value)
+    monkeypatch.setattr(here, "state_directory", lambda: tmp_path)
+
+    assert filesystem.default_path() == tmp_path / "holdfast/locks.db"
+
+
+@pytest.mark.parametrize("platform", [linux, macos])
+def test_without_one_it_is_where_programs_keep_their_state(monkeypatch, tmp_path, platform):
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    assert filesystem.default_path() == tmp_path / ".local/state/holdfast/locks.db"
+    assert platform.state_directory() == tmp_path / ".local/state"
 
 
 def test_the_default_path_is_logged_once_per_client(state_home, caplog):

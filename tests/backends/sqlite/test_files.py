@@ -10,7 +10,7 @@ import pytest
 from backends.sqlite.spoiling import change, refusal
 
 import holdfast
-from holdfast.backends.sqlite import filesystem
+from holdfast.platforms import here
 
 
 def contents(directory: Path) -> dict[str, bytes | None]:
@@ -138,44 +138,12 @@ def test_a_file_that_cannot_be_written_is_refused(puppet, open_to_all):
 
 # -- file systems ----------------------------------------------------------------------
 
-MOUNTS = """\
-22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
-30 22 0:40 / /mnt/share rw,relatime shared:5 - nfs4 server:/export rw
-31 22 0:41 / /mnt/my\\040drive rw - fuse.sshfs sshfs#host: rw
-32 30 254:1 / /mnt/share/local rw - xfs /dev/vdb rw
-33 22 0:42 / /mnt/over rw - ext4 /dev/vdc rw
-34 22 0:43 / /mnt/over rw master:3 - cifs //server/share rw
-"""
-
-
-@pytest.mark.parametrize(
-    ("directory", "kind"),
-    [
-        ("/mnt/share", "nfs4"),
-        ("/mnt/share/deep/down", "nfs4"),
-        ("/mnt/my drive/locks", "fuse.sshfs"),
-        ("/mnt/over", "cifs"),
-    ],
-)
-def test_a_network_or_fuse_file_system_is_refused(directory, kind):
-    """There SQLite cannot exclude other machines; the sentence says which it is."""
-    with pytest.raises(holdfast.ConfigurationError) as refused:
-        filesystem.refuse_network(Path(directory), mounts=MOUNTS)
-
-    assert f"{directory} is on a {kind} file system" in str(refused.value)
-    assert "choose a local path" in str(refused.value)
-
-
-@pytest.mark.parametrize("directory", ["/", "/home", "/mnt", "/mnt/shared", "/mnt/share/local/x"])
-def test_a_local_file_system_is_accepted(directory):
-    """The longest mount point that is a parent decides, not one that only begins alike."""
-    filesystem.refuse_network(Path(directory), mounts=MOUNTS)
-
 
 @pytest.mark.parametrize("kind", ["nfs", "fuse.gcsfuse", "9p", "virtiofs"])
 def test_a_client_refuses_a_network_file_system(tmp_path, monkeypatch, kind):
-    """Before it makes a file or a side file there."""
-    monkeypatch.setattr(filesystem, "kind_of", lambda *_arguments, **_options: kind)
+    """Before it makes a file or a side file there; which they are is known to each platform."""
+    monkeypatch.setattr(here, "reaches_other_machines", lambda one: one == kind)
+    monkeypatch.setattr(here, "file_system", lambda _directory: kind)
 
     sentence = refusal(f"sqlite://{tmp_path}/locks.db")
 
@@ -187,7 +155,8 @@ def test_the_default_is_refused_on_a_network_file_system_before_its_directory_is
     tmp_path, monkeypatch
 ):
     """A home directory on NFS is left as it is."""
-    monkeypatch.setattr(filesystem, "kind_of", lambda *_arguments, **_options: "nfs4")
+    monkeypatch.setattr(here, "reaches_other_machines", lambda one: one == "nfs4")
+    monkeypatch.setattr(here, "file_system", lambda _directory: "nfs4")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
     sentence = refusal("sqlite://")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 from typing import TYPE_CHECKING, Any
 
 from psycopg import BaseConnection, OperationalError, ProgrammingError
@@ -11,6 +10,7 @@ from psycopg.pq import ConnStatus, PipelineStatus, TransactionStatus
 
 from holdfast.backends.sql.clients import is_engine, is_pool, place
 from holdfast.errors import BackendUnavailable, ConfigurationError
+from holdfast.platforms import here
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
@@ -52,9 +52,9 @@ def checked(connection: object, *, where: str) -> PGconn:
 def is_alive(connection: PGconn) -> bool:
     """Whether the server is still there, as far as can be seen without asking it."""
     try:
-        poll = select.poll()
+        poll = here.Poll()
         if connection.status == ConnStatus.OK:
-            poll.register(connection.socket, select.POLLIN)
+            poll.register(connection.socket, here.READ)
         # Its last words come before the end; notifications may come as well.
         while connection.status == ConnStatus.OK and poll.poll(0):
             connection.consume_input()

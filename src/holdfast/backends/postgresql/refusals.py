@@ -157,6 +157,14 @@ def unreachable(error: BaseException, *, where: str) -> LockError:
     return BackendUnavailable(f"{where} cannot be reached: {text}")
 
 
+def unwatchable(*, where: str) -> ConfigurationError:
+    """Return what is told where the event loop cannot watch the driver's socket."""
+    return ConfigurationError(
+        f"{where}: this event loop cannot wait for libpq's socket, and that of Windows is one; use "
+        "asyncio.Runner(loop_factory=asyncio.SelectorEventLoop), or the sync flavour"
+    )
+
+
 def words_of(error: BaseException) -> str:
     """Return the first line of what it says, without libpq's account of the way there."""
     said = str(error).strip() or type(error).__name__

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from holdfast.backends.redis.routing import Endpoint, Remap
 from holdfast.core.locating import hosts_in, split
 from holdfast.errors import ConfigurationError
+from holdfast.platforms import here
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,6 +69,8 @@ def address_of_url(url: str, *, where: str, options: Mapping[str, Any]) -> Addre
     }
     settings |= given
     if scheme == "unix":
+        if not here.IS_POSIX:
+            raise ConfigurationError("unix:// needs sockets that Python does not have on Windows")
         if hosts or not parts.path.strip("/"):
             raise ConfigurationError("unix:// takes the path of a socket: unix:///run/redis.sock")
         return Address(where, "single", {**settings, "path": unquote(parts.path)})

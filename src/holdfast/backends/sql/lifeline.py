@@ -7,22 +7,20 @@ its own: a number that is read from the connection may be another's by the time 
 
 from __future__ import annotations
 
-import os
-import select
 import socket
 from contextlib import suppress
 
+from holdfast.platforms import here
+
 # A connection that was cut without a word is noticed within half a minute, not in two hours.
 _KEPT_ALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
-
-_HUNG_UP = getattr(select, "POLLRDHUP", 0)
 
 
 class Lifeline:
     """Holds on to a socket until closed; the connection ends when both handles are closed."""
 
     def __init__(self, number: int) -> None:
-        self._socket = socket.socket(fileno=os.dup(number))
+        self._socket = socket.socket(fileno=socket.dup(number))
 
     def keep_alive(self) -> None:
         """Let the system ask the other side now and then whether it is still there."""
@@ -34,12 +32,7 @@ class Lifeline:
 
     def has_ended(self) -> bool:
         """Whether the other side has hung up, as far as this machine has heard."""
-        poll = select.poll()
-        try:
-            poll.register(self._socket, _HUNG_UP)
-        except ValueError:
-            return True  # closed meanwhile, by whoever sends on it
-        return bool(poll.poll(0))
+        return here.has_hung_up(self._socket)
 
     def cut(self) -> None:
         """Let whoever waits for an answer be told that none comes; from any thread."""

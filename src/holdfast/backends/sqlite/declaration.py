@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from holdfast.backends.sqlite.filesystem import default_path, is_container
 from holdfast.core.declaring import Declaration
 from holdfast.errors import ConfigurationError
+from holdfast.platforms import here
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
@@ -48,8 +49,7 @@ def named_file(url: SplitResult) -> Path | None:
     path = unquote(url.path)
     if not path or path == "/":
         return None
-    # Four slashes are meant as three: in POSIX "//tmp" is a path of its own kind.
-    return Path("/" + path.lstrip("/") if path.startswith("/") else path).absolute()
+    return Path(here.path_of_url(path)).absolute()
 
 
 DECLARATION = Declaration(

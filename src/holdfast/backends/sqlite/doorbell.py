@@ -20,7 +20,8 @@ _HOST = "127.0.0.1"
 _TOGETHER = 64
 """So many rings of one client go in one datagram: admitting a crowd must not flood its buffer."""
 
-_LARGEST = 2048
+LARGEST = 2048
+"""No ring is longer."""
 
 
 class Socket(socket.socket):
@@ -66,15 +67,28 @@ class Doorbell:
         return -1 if bell is None else bell.fileno()
 
     def heard(self) -> Iterator[str]:
-        """Yield the claims that were rung for; what strangers send is for nobody."""
+        """Yield the claims that were rung for, as far as rings have come."""
         bell = self._socket
         # Closed under us, when the client is: nothing is heard any more.
         with suppress(OSError):
             while bell is not None:
-                for nonce in bell.recv(_LARGEST).decode("ascii", "replace").split():
-                    claim_id = self._claims.get(nonce)
-                    if claim_id is not None:
-                        yield claim_id
+                try:
+                    message = bell.recv(LARGEST)
+                except ConnectionResetError:
+                    continue  # how Windows tells that a ring of ours found nobody; more may come
+                yield from self.understood(message)
+
+    def understood(self, message: bytes) -> Iterator[str]:
+        """Yield the claims that it rings for; what strangers send is for nobody."""
+        for nonce in message.decode("ascii", "replace").split():
+            claim_id = self._claims.get(nonce)
+            if claim_id is not None:
+                yield claim_id
+
+    @property
+    def ear(self) -> socket.socket | None:
+        """What rings come by, None if there is nothing."""
+        return self._socket
 
     def ring(self, addresses: Iterable[str]) -> None:
         """Ring the bells at these addresses; an empty one has none."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.backends.sqlite.filesystem import kind_of
 from holdfast.model import Finding
+from holdfast.platforms import here
 
 if TYPE_CHECKING:
     from holdfast.backends.sqlite.connection import Connection
@@ -16,10 +16,9 @@ def findings(connection: Connection, *, synchronous: str, deadline: float) -> li
     rows = connection.patiently(
         lambda: connection.execute("PRAGMA quick_check(1)").fetchall(), deadline
     )
+    disk = here.file_system(connection.path.parent) or "disk"
     return [
-        Finding(
-            "ok", "file", f"{connection.path}, on {kind_of(connection.path.parent) or 'a disk'}"
-        ),
+        Finding("ok", "file", f"{connection.path}, on {disk}"),
         Finding(
             "note",
             "reach",

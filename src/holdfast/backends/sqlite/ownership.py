@@ -1,22 +1,23 @@
 """Making a file ours: whose it is, whether this boot may use it, and what time it is in it.
 
-Time is the boot clock of this machine, which no administrator can set, shifted once per
+Time is the clock of this machine since its boot, which no administrator can set, shifted once per
 boot so that it looks like the wall's and never falls behind a token that was given before.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.backends.sqlite.filesystem import refuse_network
 from holdfast.backends.sqlite.schema import APPLICATION_ID, FORMAT, INDEX, SCHEMA
 from holdfast.errors import ConfigurationError
+from holdfast.platforms import here
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holdfast.backends.sqlite.connection import Connection
     from holdfast.runtime.clock import Clock
 
@@ -26,11 +27,6 @@ OLDEST_SQLITE = (3, 35, 0)
 
 def check_path(path: Path, *, create_directory: bool) -> None:
     """Raise where no file of ours can be; make its directory if that is wanted."""
-    if sys.platform != "linux":
-        raise ConfigurationError(
-            "the embedded database needs Linux (boot clock and file locks); "
-            "use a server, or memory:// in tests"
-        )
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise ConfigurationError(
             f"this Python has SQLite {sqlite3.sqlite_version}; 3.35 or newer is needed"
@@ -74,7 +70,7 @@ def adopt(connection: Connection, *, clock: Clock, is_alone: bool) -> float:
         for statement in SCHEMA:
             connection.execute(statement)
     connection.execute(INDEX)
-    boot, offset = _boot_id(), _time_namespace_offset()
+    boot, offset = here.boot_id(), here.clock_offset()
     row = connection.execute("SELECT boot, epoch, floor FROM meta").fetchone()
     if row is not None and row[0] == boot:
         return float(row[1] - offset)
@@ -92,20 +88,3 @@ def adopt(connection: Connection, *, clock: Clock, is_alone: bool) -> float:
     connection.execute("DELETE FROM meta")
     connection.execute("INSERT INTO meta VALUES (?, ?, ?)", (boot, epoch, last))
     return epoch - offset
-
-
-def _boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def _time_namespace_offset() -> float:
-    """Return how far this process's boot clock was set ahead of the machine's own."""
-    try:
-        lines = Path("/proc/self/timens_offsets").read_text().splitlines()
-    except OSError:
-        return 0.0
-    for line in lines:
-        clock, seconds, nanoseconds = line.split()
-        if clock == "boottime":
-            return int(seconds) + int(nanoseconds) / 1e9
-    return 0.0

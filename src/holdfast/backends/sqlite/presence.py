@@ -8,14 +8,15 @@ until the client leaves, whatever becomes of its connection to the database mean
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import io
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from holdfast.platforms import here
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 _SUFFIX = ".client"
@@ -60,17 +61,15 @@ class Presence:
             self._boot = Descriptor(self._directory / "boot", create=True)
         elif self._own:
             return False  # back after a lost connection: whoever might adopt waits for us
-        try:
-            fcntl.flock(self._boot, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.share()
-            return False
-        return True
+        if here.try_lock_alone(self._boot):
+            return True
+        self.share()
+        return False
 
     def share(self) -> None:
         """Say that a client of this boot is here; waits while another adopts the boot."""
         if self._boot is not None:
-            fcntl.flock(self._boot, fcntl.LOCK_SH)
+            here.lock_shared(self._boot)
 
     def is_announced(self, client: str) -> bool:
         """Whether this client is seen as alive; nobody is always."""
@@ -85,7 +84,7 @@ class Presence:
         while client not in self._own:
             own = Descriptor(path, create=True)
             try:
-                fcntl.flock(own, fcntl.LOCK_EX)
+                here.lock_alone(own)
                 if _is_same_file(own, path):
                     self._own[client] = own
                     _here[client] = os.getpid()
@@ -101,21 +100,23 @@ class Presence:
             return False
         try:
             with Descriptor(self._path(client), create=False) as other:
-                fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return here.try_lock_shared(other)
         except FileNotFoundError:
             # It left, or was swept after its death. What still stands under its id in the
             # database belongs to nobody.
             return True
         except OSError:
-            return False  # it has the lock; or we cannot know, for want of a descriptor
-        return True
+            return False  # we cannot know, for want of a descriptor
 
     def leave(self) -> None:
-        """Be gone: remove our own files, then let go of the locks."""
-        for client in list(self._own):
-            with suppress(OSError):
-                self._path(client).unlink()
-        self.let_go()
+        """Be gone: remove our own files, and let go of the locks."""
+        paths = [self._path(client) for client in list(self._own)]
+        if here.CAN_REMOVE_OPEN_FILES:
+            _remove(paths)
+            self.let_go()
+        else:
+            self.let_go()
+            _remove(paths)  # whoever has one open just now keeps it, and sweeps it later
 
     def let_go(self) -> None:
         """Close the descriptors; locks that a fork copied stay with the parent."""
@@ -132,18 +133,27 @@ class Presence:
 
     def _sweep(self) -> None:
         for path in self._directory.glob(f"*{_SUFFIX}"):
-            with suppress(FileNotFoundError):
+            # Where an open file cannot be removed, any program may have it open: a scanner, say.
+            with suppress(FileNotFoundError if here.CAN_REMOVE_OPEN_FILES else OSError):
                 _remove_if_dead(path)
 
 
 def _remove_if_dead(path: Path) -> None:
     with Descriptor(path, create=False) as one:
-        try:
-            fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_dead = here.try_lock_alone(one)
+        if is_dead and here.CAN_REMOVE_OPEN_FILES:
             path.unlink()
-        except OSError as error:
-            if error.errno not in (errno.EWOULDBLOCK, errno.ENOENT):
-                raise
+            return
+    if is_dead:
+        # Where it can only be removed when it is closed, nobody can remove it who has it open:
+        # its client, should it be the one that comes into being under this id just now.
+        _remove([path])
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with suppress(OSError):
+            path.unlink()
 
 
 def _is_same_file(descriptor: Descriptor, path: Path) -> bool:

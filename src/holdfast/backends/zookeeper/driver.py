@@ -7,7 +7,6 @@ a second one by which its futures are told. So its handler needs no workers.
 from __future__ import annotations
 
 import logging
-import select
 import socket
 import ssl
 import time
@@ -23,6 +22,7 @@ from kazoo.protocol.states import KeeperState
 from kazoo.retry import ForceRetryError
 
 from holdfast.backends.zookeeper.refusals import UnusableCertificate
+from holdfast.platforms import here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -144,14 +144,14 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         timeout: float | None = None,
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """Return which are ready; kazoo's own makes an epoll object for each call."""
-        poll = select.poll()
+        poll = here.Poll()
         for one in reading:
-            poll.register(one, select.POLLIN)
+            poll.register(one, here.READ)
             if hasattr(one, "pending") and one.pending():
                 # TLS has read it from the socket already: two answers in one record.
                 return [one], [], []
         for one in writing:
-            poll.register(one, select.POLLOUT)
+            poll.register(one, here.WRITE)
         ready = {fd for fd, _ in poll.poll(None if timeout is None else timeout * 1000)}
         return (
             [one for one in reading if one.fileno() in ready],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -11,6 +10,7 @@ from pymysql.cursors import Cursor
 from pymysql.err import MySQLError
 
 from holdfast.backends.mysql import refusals
+from holdfast.platforms import here
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,8 +109,8 @@ class Link:
     def _is_sound(self, connection: Any) -> bool:  # noqa: ANN401 - it has no types
         if not connection.open:
             return False
-        poll = select.poll()
-        poll.register(connection._sock, select.POLLIN)  # noqa: SLF001 - it shows it nowhere
+        poll = here.Poll()
+        poll.register(connection._sock, here.READ)  # noqa: SLF001 - it shows it nowhere
         # Nothing is due, so what came is the end.
         return not poll.poll(0)
 

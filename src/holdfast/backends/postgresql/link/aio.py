@@ -63,6 +63,9 @@ class Link:
             until = now + (deadline - now) / (len(attempts) - number)
             try:
                 await self._dial(await self._resolved(settings, until), until)
+            except NotImplementedError as error:
+                self._finish()
+                raise refusals.unwatchable(where=self.where) from error
             except (OperationalError, OSError) as error:
                 self._finish()
                 if number + 1 == len(attempts):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 from typing import TYPE_CHECKING
 
 from psycopg import OperationalError, pq
@@ -12,6 +11,7 @@ from psycopg.pq import ConnStatus, PollingStatus
 from holdfast.backends.postgresql import refusals
 from holdfast.backends.postgresql.addresses import conninfo_of
 from holdfast.backends.postgresql.exchange import Exchange
+from holdfast.platforms import here
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Link:
         self.used_at: float = clock.now()
         self._clock = clock
         self._connection: PGconn | None = None
-        self._poll = select.poll()
+        self._poll = here.Poll()
 
     # -- connecting --------------------------------------------------------------------
 
@@ -84,9 +84,9 @@ class Link:
                 break
             if status == PollingStatus.FAILED:
                 raise OperationalError(connection.get_error_message())
-            wanted = select.POLLIN if status == PollingStatus.READING else select.POLLOUT
+            wanted = here.READ if status == PollingStatus.READING else here.WRITE
             # Anew each time: it may go on with another socket.
-            poll = select.poll()
+            poll = here.Poll()
             poll.register(connection.socket, wanted)
             if not poll.poll(_milliseconds(until - self._clock.now())):
                 raise OperationalError("no connection in time")
@@ -96,7 +96,7 @@ class Link:
         self._connection = connection
         connection.nonblocking = 1
         connection.enter_pipeline_mode()
-        self._poll.register(connection.socket, select.POLLIN)
+        self._poll.register(connection.socket, here.READ)
 
     # -- asking ------------------------------------------------------------------------
 
@@ -119,13 +119,13 @@ class Link:
         poll, now = self._poll, self._clock.now
         is_flushed = exchange.send()
         if not is_flushed:
-            poll.modify(self.connection.socket, select.POLLIN | select.POLLOUT)
+            poll.modify(self.connection.socket, here.READ | here.WRITE)
         while True:
             if not poll.poll(_milliseconds(deadline - now())):
                 raise TimeoutError("no answer in time")
             if not is_flushed and exchange.flush():
                 is_flushed = True
-                poll.modify(self.connection.socket, select.POLLIN)
+                poll.modify(self.connection.socket, here.READ)
             if exchange.read():
                 return
 

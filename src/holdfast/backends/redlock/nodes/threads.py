@@ -7,7 +7,6 @@ answer first.
 
 from __future__ import annotations
 
-import select
 import socket
 import weakref
 from collections import deque
@@ -22,6 +21,7 @@ from holdfast.backends.redlock.node import Misfit
 from holdfast.backends.redlock.round import GRACE, PATIENCE, Answer, Dropped, Round
 from holdfast.backends.wires.parsing import MORE
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.platforms import here
 from holdfast.runtime.threads import gather
 
 if TYPE_CHECKING:
@@ -330,12 +330,12 @@ class Nodes:
         marks = sorted(
             [(started + GRACE, found.hurry), (started + timeout, found.remark)], key=_when
         )
-        poll = select.poll()
+        poll = here.Poll()
         listening = {}
         for line in lines.values():
             if line.pending and not line.is_lost:
                 listening[line.link.fileno()] = line
-                poll.register(line.link, select.POLLIN)
+                poll.register(line.link, here.READ)
         while not found.is_decided:
             now = self._clock.now()
             # What has come is read before the time is looked at: we may have slept, and not they.

@@ -7,9 +7,10 @@ that nobody sits there, so whoever leaves nudges another, and each looks by itse
 
 from __future__ import annotations
 
-import select
 from threading import get_ident
 from typing import TYPE_CHECKING
+
+from holdfast.platforms import here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,8 +66,8 @@ class Subscription:
             me.event.wait(seconds)
             return
         self._reader = me
-        poll = select.poll()
-        poll.register(number, select.POLLIN)
+        poll = here.Poll()
+        poll.register(number, here.READ)
         if poll.poll(seconds * 1000):
             for claim_id in self._bell.heard():
                 self._hear(claim_id)

@@ -1,0 +1,72 @@
+"""Who is alive, where a file cannot be removed while somebody has it open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.backends.sqlite import presence
+from holdfast.backends.sqlite.presence import Presence
+from holdfast.platforms import here
+
+
+@pytest.fixture(params=[True, False], ids=["posix", "windows"])
+def database(request, monkeypatch, tmp_path) -> Path:
+    """A database on each kind of platform, of which one refuses to remove what is open."""
+    monkeypatch.setattr(here, "CAN_REMOVE_OPEN_FILES", request.param)
+    if not request.param:
+        unlink = Path.unlink
+
+        def refuse_or_unlink(path: Path) -> None:
+            opened = {Path(one.name) for one in _open if not one.closed}
+            if path in opened:
+                raise PermissionError(path)
+            unlink(path)
+
+        _open: list[presence.Descriptor] = []
+
+        class Noted(presence.Descriptor):
+            def __init__(self, path: Path, *, create: bool) -> None:
+                super().__init__(path, create=create)
+                _open.append(self)
+
+        monkeypatch.setattr(presence, "Descriptor", Noted)
+        monkeypatch.setattr(Path, "unlink", refuse_or_unlink)
+    return tmp_path / "locks.db"
+
+
+def arrived(database: Path, client: str) -> Presence:
+    one = Presence(database)
+    one.come()
+    one.share()
+    one.announce(client)
+    return one
+
+
+def clients(database: Path) -> list[str]:
+    return sorted(one.name for one in Path(f"{database}-clients").glob("*.client"))
+
+
+def test_whoever_leaves_removes_its_file(database):
+    one = arrived(database, "me")
+    before = clients(database)
+
+    one.leave()
+
+    assert before == ["me.client"]
+    assert clients(database) == []
+
+
+def test_who_comes_sweeps_the_files_of_the_dead_and_no_others(database):
+    living = arrived(database, "living")
+    arrived(database, "dead").let_go()  # as the kernel does
+
+    coming = arrived(database, "coming")
+
+    assert clients(database) == ["coming.client", "living.client"]
+    assert coming.is_gone("dead")
+    assert not coming.is_gone("living")
+    for one in (coming, living):
+        one.leave()
+    assert clients(database) == []

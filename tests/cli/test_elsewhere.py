@@ -1,0 +1,70 @@
+"""On another platform than Linux: what a command cannot do there it says in one sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli.app import COMMANDS, app
+from holdfast.platforms import here
+
+
+@pytest.mark.parametrize(
+    ("platform", "command", "reason"),
+    [
+        ("Windows", "run", "take the lock in a Python program instead"),
+        ("Windows", "demo", "play it on Linux or macOS"),
+        ("Windows", "challenge", "needs Linux"),
+        ("macOS", "challenge", "needs Linux"),
+    ],
+)
+def test_a_command_that_cannot_be_there_says_so(monkeypatch, platform, command, reason):
+    monkeypatch.setattr(here, "NAME", platform)
+
+    done = CliRunner().invoke(app, [command, "nightly", "--json", "--", "true"])
+
+    assert done.exit_code == 78
+    assert done.stderr.startswith(f"holdfast: holdfast {command} ")
+    assert reason in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_help_lists_every_command_on_windows_too(monkeypatch):
+    monkeypatch.setattr(here, "NAME", "Windows")
+
+    done = CliRunner().invoke(app, ["--help"])
+
+    assert done.exit_code == 0
+    assert all(f"  {command} " in done.stdout for command in COMMANDS)
+    assert done.stdout.count("Not on Windows.") == 3
+
+
+PROGRAM = """
+import sys
+# What others stand on here: ours is what is on trial.
+import asyncio, subprocess, click, rich.console, rich.live, pytest
+from holdfast.platforms import here
+
+here.NAME = "Windows"
+for missing in ("grp", "pty", "pwd", "resource", "termios", "tty"):
+    sys.modules[missing] = None
+for imported in [one for one in sys.modules if one.startswith("holdfast.cli")]:
+    del sys.modules[imported]
+from holdfast.cli.app import COMMANDS, app
+
+for name in COMMANDS:
+    assert app.get_command(None, name) is not None, name
+import holdfast.fencing.file, holdfast.sql_rows, holdfast.testing
+"""
+
+
+def test_the_commands_of_windows_import_nothing_that_is_missing_there():
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False
+    )
+
+    assert done.stderr == ""
+    assert done.returncode == 0
