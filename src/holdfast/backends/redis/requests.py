@@ -82,7 +82,7 @@ def acquire(keys: bytes, claim: Claim, inbox: str) -> bytes:
     """Return the request; an empty inbox joins no line."""
     details = _details(claim)
     rest = b"%b$%d\r\n%b\r\n" % (_place(claim.capacity, inbox), len(details), details)
-    return _called_for(claim, "acquire", keys, rest, count=3)
+    return _FOR_CLAIM % (_head("acquire", 4), keys, len(claim.id), claim.id.encode(), rest)
 
 
 @lru_cache(maxsize=64)
@@ -99,16 +99,20 @@ def acquire_all(keys: Sequence[bytes], claims: Sequence[Claim]) -> bytes:
 
 
 def _details(claim: Claim) -> bytes:
-    terms = _terms(claim.weight, claim.ttl, claim.lock_delay, claim.min_hold, claim.party)
-    return f"{terms} {client_key(claim.client)} {claim.owner}".encode()
+    terms = _terms(
+        claim.weight, claim.ttl, claim.lock_delay, claim.min_hold, claim.party, claim.client
+    )
+    return terms + claim.owner.encode()
 
 
 # Few, and the same again and again. Not who asks: in asyncio that is often a task of its own for
 # each request, and what is kept for it would never be of use again.
 @lru_cache(maxsize=64)
-def _terms(weight: int, ttl: float, delay: float, hold: float, party: str | None) -> str:
-    whose = "-" if party is None else party_key(party)
-    return f"{weight} {_us(ttl)} {_us(delay)} {_us(hold)} {whose}"
+def _terms(  # noqa: PLR0917 - what all claims of a lock have in common
+    weight: int, ttl: float, delay: float, hold: float, party: str | None, client: str
+) -> bytes:
+    whose = f"{'-' if party is None else party_key(party)} {client_key(client)}"
+    return f"{weight} {_us(ttl)} {_us(delay)} {_us(hold)} {whose} ".encode()
 
 
 def renew(keys: bytes, claim: Claim) -> bytes:
@@ -126,7 +130,8 @@ def hand_over(keys: bytes, claim: Claim) -> bytes:
 
 def release(keys: bytes, claim: Claim, *, tombstone: bool) -> bytes:
     """Return the request."""
-    return _called_for(claim, "release", keys, _FLAGS[tombstone], count=1)
+    flag = _FLAGS[tombstone]
+    return _FOR_CLAIM % (_head("release", 2), keys, len(claim.id), claim.id.encode(), flag)
 
 
 def withdraw(keys: bytes, claim: Claim, *, tombstone: bool) -> bytes:
@@ -177,8 +182,15 @@ def _called(verb: str, keys: bytes, arguments: Sequence[bytes], *, names: int = 
 
 def _called_for(claim: Claim, verb: str, keys: bytes, rest: bytes, *, count: int) -> bytes:
     """Return the call whose first argument is the claim; the others are packed, so many."""
-    head, claim_id = head_of_call(redis_script(verb).sha, len(KEYS), count + 1), claim.id.encode()
-    return b"%b%b$%d\r\n%b\r\n%b" % (head, keys, len(claim_id), claim_id, rest)
+    return _FOR_CLAIM % (_head(verb, count + 1), keys, len(claim.id), claim.id.encode(), rest)
+
+
+_FOR_CLAIM = b"%b%b$%d\r\n%b\r\n%b"
+
+
+@lru_cache(maxsize=64)
+def _head(verb: str, count: int) -> bytes:
+    return head_of_call(redis_script(verb).sha, len(KEYS), count)
 
 
 @lru_cache(maxsize=1024)

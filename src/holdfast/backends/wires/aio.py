@@ -67,6 +67,9 @@ class Pending:
 class SocketLink(asyncio.Protocol):
     """One connection; times are the loop's."""
 
+    _peculiar: type | None = None
+    """What is not given to whoever waits for the next answer, but taken by `_take`."""
+
     def __init__(self, parser: Parser, *, where: str) -> None:
         self.where = where
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -78,10 +81,6 @@ class SocketLink(asyncio.Protocol):
         self._sleeps = 0
         self._timer = OneTimer(self._look)
         self._transport: asyncio.Transport
-
-    def time(self) -> float:
-        """Return the loop's time."""
-        return self._loop.time()
 
     @property
     def is_open(self) -> bool:
@@ -107,14 +106,25 @@ class SocketLink(asyncio.Protocol):
         self._pending.append(Pending(reply, deadline))
         self._timer.at(deadline)
 
-    def hurry(self) -> None:
-        """Let what was just given to send go out now, if there is no use in gathering more."""
-        if len(self._pending) == 1:
+    def ask(self, request: bytes, patience: float) -> asyncio.Future[Any]:
+        """As `send`, for so many seconds, and at once where there is no use in gathering more."""
+        # All in one frame: every acquire and every release passes here.
+        loop, outbox, waiting = self._loop, self._outbox, self._pending
+        deadline = loop.time() + patience
+        reply: asyncio.Future[Any] = asyncio.Future(loop=loop)
+        outbox.append(request)
+        waiting.append(pending := Pending(reply, deadline))
+        if deadline < self._timer.moment:
+            self._timer.at(deadline)
+        if len(waiting) == 1:
             # Nobody else waits for an answer: most likely there is only this one task.
             self._flush()
-            self._linger(self._pending[0], self._loop.time() + LOOK_FOR, LOOKS)
-        elif len(self._outbox) >= AT_ONCE:
+            self._linger(pending, deadline - patience + LOOK_FOR, LOOKS)
+        elif len(outbox) == 1:
+            loop.call_soon(self._flush)
+        elif len(outbox) >= AT_ONCE:
             self._flush()
+        return reply
 
     def _linger(self, pending: Pending, until: float, looks: int) -> None:
         """Keep the loop from going to sleep, for as long as a server nearby takes to answer.
@@ -150,16 +160,19 @@ class SocketLink(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Give the replies to those who wait for them."""
         self._heard_at = self._loop.time()
-        parser = self._parser
+        parser, waiting, peculiar = self._parser, self._pending, self._peculiar
         try:
             parser.feed(data)
             while (reply := parser.next()) is not MORE:
-                self._take(reply)
+                if reply.__class__ is peculiar or not waiting:
+                    self._take(reply)
+                elif not (asked := waiting.popleft().reply).done():
+                    asked.set_result(reply)
         except (Gibberish, ValueError) as error:
             self._lose(error)
 
     def _take(self, reply: Any) -> None:  # noqa: ANN401 - the protocol's
-        """Do with it what it is for: here all are answers."""
+        """Do with a peculiar one what it is for, or with one that nobody waits for."""
         self._answer(reply)
 
     def _answer(self, reply: Any) -> None:  # noqa: ANN401 - as above
@@ -240,12 +253,8 @@ class SocketWire(Generic[L]):
         link = self._link
         if link is None or link.lost.done():
             return self._connect_and_ask(request, deadline)
-        # By the link's own loop: to ask which one is running costs Python 3.11 a system call.
-        moment = link.time() + deadline - self._clock.now()
         # The future itself: a task that is woken goes through all that stands in between.
-        reply = link.send(request, deadline=moment)
-        link.hurry()
-        return reply
+        return link.ask(request, deadline - self._clock.now())
 
     async def _connect_and_ask(self, request: bytes, deadline: float) -> Any:  # noqa: ANN401
         link = await self._connected(deadline)

@@ -29,6 +29,8 @@ T = TypeVar("T")
 class Link(SocketLink):
     """One connection, and what it knows of the items."""
 
+    _peculiar = meta.Refusal
+
     def __init__(self, ours: bytes, clock: Clock, *, where: str) -> None:
         super().__init__(meta.Parser(ours), where=where)
         self.versions: Versions = Versions(clock.now)

@@ -137,7 +137,7 @@ class AsyncRedisBackend(AsyncBackend):
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
-        waiting = self._inbox.waiting(claim.id)
+        waiting = self._inbox.lines.waiting.get(claim.id)
         if waiting is not None and (pushed := self._pushed(waiting)) is not None:
             self._inbox.forget(claim.id)
             return pushed
@@ -156,7 +156,8 @@ class AsyncRedisBackend(AsyncBackend):
                 # Not known to last: whoever asks tries again, or gives it back.
                 raise unproven
         if reply.__class__ is int:
-            self._inbox.forget(claim.id)
+            if waiting is not None:
+                self._inbox.forget(claim.id)
             return Grant(claim, reply, claim.ttl)
         if reply[0] == 0:
             raise another_capacity(claim, in_use=reply[1])

@@ -118,10 +118,6 @@ class Inbox:
                 self.lines.forget(claim_id)
                 self._wakeups.forget(claim_id)
 
-    def waiting(self, claim_id: str) -> Waiting | None:
-        """Return how the claim stands in line, and whether it was admitted, as last heard."""
-        return self.lines.waiting.get(claim_id)
-
     def wait(self, claim: Claim, *, deadline: float) -> None:
         """Return when the claim should ask again."""
         if not self._is_listening():

@@ -35,6 +35,8 @@ __all__ = ["Link", "Wire", "client_of_sentinel", "kind_of_connection", "let_go_i
 class Link(SocketLink):
     """One connection, which also brings what others publish."""
 
+    _peculiar = Push
+
     def __init__(self, *, where: str) -> None:
         super().__init__(Parser(), where=where)
         self.listeners: dict[bytes, Callable[[bytes], None]] = {}
