@@ -62,13 +62,14 @@ class Owner:
 
     def to_text(self) -> str:
         """Return the form that stores keep."""
-        return self.text_for(self.context)
+        return in_context(self.stem, self.context)
 
-    def text_for(self, context: str) -> str:
-        """Return the stored form of this owner in another thread or task."""
+    @property
+    def stem(self) -> str:
+        """What the stored form begins with, whichever thread or task it is for."""
         return (
             f'{{"host": {json_string(self.host)}, "pid": {self.pid}, '
-            f'"label": {json_string(self.label)}, "context": {json_string(context)}}}'
+            f'"label": {json_string(self.label)}, "context": '
         )
 
     @classmethod
@@ -84,6 +85,11 @@ class Owner:
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             return cls(host="unknown", pid=0, label=text[:80])
+
+
+def in_context(stem: str, context: str) -> str:
+    """Return the stored form of an owner, by its stem, in one of its threads or tasks."""
+    return f"{stem}{json_string(context)}}}"
 
 
 @frozen_to_checkers()

@@ -118,7 +118,7 @@ def _is_waited_for(stage: Stage) -> bool:
     if stage.locks.capabilities.fair:
         return bool(stage.rival.inspect(stage.door).line)
     # Nobody tells who waits where there is no line, but the one who was refused.
-    return any(one.stands for one in list(stage.locks._client._asking))
+    return any(one.stands for one in stage.locks._client.asking())
 
 
 def _check(stage: Stage) -> None:
@@ -127,7 +127,7 @@ def _check(stage: Stage) -> None:
         for locks in (stage.rival, stage.locks):
             locks.lock(name).acquire(timeout=TTL).release()
     client = stage.locks._client
-    eventually(lambda: not (client.holds or list(client._asking) or client._left_behind))
+    eventually(lambda: not (client.holds or client.asking() or client._left_behind))
 
 
 def _is_in_use(locks: Locks, name: str) -> bool:

@@ -24,7 +24,7 @@ def test_an_interrupted_detach_leaves_nothing_that_is_renewed_but_cannot_be_rele
             where = interrupt(lease.detach, at=place)
 
             release_if_ours(lease)
-            if locks._client.holds or locks._client.watchdog._watched:
+            if locks._client.holds or locks._client.watchdog.watched:
                 left.append(where)
                 locks._client.remove(lease._hold)
             if where is None:

@@ -79,7 +79,7 @@ class Blocking:
 def number_waiting(locks: Any) -> int:
     """Return how many acquires of a client have been told that they stand in line."""
     client = getattr(locks, "_inner", locks)._client
-    return sum(one.stands for one in list(client._asking))
+    return sum(one.stands for one in client.asking())
 
 
 class Flavour:

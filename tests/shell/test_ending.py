@@ -20,6 +20,7 @@ from holdfast import (
     Locks,
     OutcomeUnknown,
 )
+from holdfast._async.acquiring import AsyncAcquisition, Refused
 from holdfast._sync.client import Client
 from holdfast._sync.hold import Hold
 from holdfast.backends.memory._async.backend import AsyncMemoryBackend
@@ -202,14 +203,14 @@ def test_a_lease_that_is_lost_before_its_block_begins_lets_no_body_run(
         backend = AsyncMemoryBackend(clock=clock, store=MemoryStore(clock))
         async with AsyncLocks.from_backend(backend, clock=clock) as locks:
             lock = locks.lock("door", ttl=1.0, renew=False)
-            granted = lock.granted
+            run = AsyncAcquisition.run
 
-            async def slow(attempt: Any) -> AsyncLease:
-                lease = await granted(attempt)
+            async def slow(attempt: AsyncAcquisition) -> AsyncLease | Refused:
+                lease = await run(attempt)
                 await asyncio.sleep(2.0)
                 return lease
 
-            monkeypatch.setattr(lock, "granted", slow)
+            monkeypatch.setattr(AsyncAcquisition, "run", slow)
             with pytest.raises(LeaseLost):
                 async with lock:
                     raise AssertionError

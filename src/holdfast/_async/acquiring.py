@@ -86,6 +86,7 @@ class AsyncAcquisition:
     _answered_at: float | None = None
     _held = Held(())
     _is_told_waiting = False
+    cancel: Cancel | None = None
     hold: AsyncHold | None = None
     handles: tuple[AsyncHandle, ...] = ()
     looking: Looking | None = None
@@ -101,14 +102,17 @@ class AsyncAcquisition:
         claim: Claim | None = None,
     ) -> None:
         self._client = client
-        self._together = together
+        if together is not None:
+            self._together = together
         self._lock = lock
-        self.context: runtime.Context = runtime.context()
+        context = client.loop_guard.context()
+        self.context: runtime.Context = context
         self.started: float = client.clock.now()
         self._deadline = NEVER if timeout is None else self.started + timeout
-        self._queues = timeout is None or timeout > 0
-        self.cancel = cancel
-        self.claim: Claim = self._new_claim() if claim is None else claim
+        self._queues = queues = timeout is None or timeout > 0
+        if cancel is not None:
+            self.cancel = cancel
+        self.claim: Claim = claim or client.new_claim(lock, context=context, queues=queues)
 
     def __del__(self) -> None:
         # It may strike anywhere, also inside a step that another lock protects: no more than this.
@@ -148,28 +152,48 @@ class AsyncAcquisition:
         Unless it returns a lease, the claim neither holds nor waits afterwards, or its
         withdrawal goes on in the background.
         """
-        # One frame, for as long as it waits: a task that is woken goes through each of them.
-        self._client.begins_asking(self)
+        client, sent_at = self._client, self.started
+        if client.holds.may_have(self._lock.name):
+            client.enter()
+            lease = self._lock.reentered(self)
+            if lease is not None:
+                return lease
+        client.begins_asking(self)
         try:
-            try:
-                hold = await self._stand_in_line()
-            except OutcomeUnknown as error:
-                self._tell_withdrawn(withdrawn_by(error))
-                await self._withdraw_unknown(error)
-                raise
-            except BaseException as error:
-                self._tell_withdrawn(withdrawn_by(error))
-                # A cancellation or an interrupt too: whatever ends it leaves nothing behind.
-                if self.owes:
-                    await runtime.shield(self._withdraw())
-                raise
-            answer = hold or await self._give_up()
+            ended: AsyncLease | Refused | None = None
+            # In one frame, for as long as it waits: a task that is woken goes through each of them.
+            while ended is None:
+                self.owes = True
+                was_unanswered, self._is_unanswered = self._is_unanswered, True
+                try:
+                    answer = await client.backend.try_acquire(
+                        self.claim, deadline=min(sent_at, self._deadline) + client.request_timeout
+                    )
+                except LockError as error:
+                    client.telling.failed("acquire", error, self.claim)
+                    await self._bear(error, was_unanswered=was_unanswered)
+                else:
+                    self._is_unanswered = was_unanswered
+                    hold = self._believed(answer, sent_at)
+                    ended = await self._wait(answer) if hold is None else self.lease_on(hold)
+                sent_at = client.clock.now()
+        except BaseException as error:
+            # A cancellation or an interrupt too: whatever ends it leaves nothing behind. What has a
+            # handle by then is ended by that.
+            if not self.handles:
+                await self._withdraw_after(error)
+            raise
         finally:
-            self._client.ends_asking(self)
-        self._client.watchdog.notice()
-        return answer if isinstance(answer, Refused) else self.lease_on(answer)
+            client.ends_asking(self)
+        return ended
 
-    async def _withdraw_unknown(self, error: OutcomeUnknown) -> None:
+    async def _withdraw_after(self, error: BaseException) -> None:
+        self._tell_withdrawn(withdrawn_by(error))
+        if not self.owes:
+            return
+        if not isinstance(error, OutcomeUnknown):
+            await runtime.shield(self._withdraw())
+            return
         error.claim = self.claim.id
         if await runtime.shield(self._withdraw()):
             # Answered now: nothing was acquired, and nothing is left behind.
@@ -183,7 +207,6 @@ class AsyncAcquisition:
     async def _give_up(self) -> Refused:
         """Leave the line, since the time is up."""
         if self._queues and not await runtime.shield(self._withdraw()):
-            self._tell_withdrawn("store_error")
             raise OutcomeUnknown(
                 f"the store did not answer the withdrawal of our claim to {self._lock.name!r}; "
                 "it goes on in the background",
@@ -191,6 +214,7 @@ class AsyncAcquisition:
                 claim=self.claim.id,
             )
         self.owes = False  # withdrawn, or it never joined the line
+        self._client.watchdog.notice()
         return self._refused()
 
     def _refused(self) -> Refused:
@@ -217,56 +241,34 @@ class AsyncAcquisition:
         waited = self._client.clock.now() - self.started
         self._client.emit_claim(Withdrawn, self.claim, waited, reason)
 
-    def _new_claim(self) -> Claim:
-        return self._client.new_claim(self._lock, context=self.context, queues=self._queues)
-
-    async def _stand_in_line(self) -> AsyncHold | None:
+    async def _wait(self, answer: Grant | Held) -> Refused | None:
+        """Wait until it is worth asking again, or say that the time is up."""
+        if isinstance(answer, Grant):
+            await self._begin_anew()  # it came too late for anybody to trust it
+            return None
+        if not isinstance(answer, Held):
+            raise BackendMisbehaved(
+                f"the backend answered {answer!r} to an acquire, neither Grant nor Held",
+                name=self._lock.name,
+            )
         client, clock = self._client, self._client.clock
-        while True:
-            sent_at = clock.now()
-            self.owes = True
-            was_unanswered, self._is_unanswered = self._is_unanswered, True
-            try:
-                answer = await client.backend.try_acquire(
-                    self.claim, deadline=min(sent_at, self._deadline) + client.request_timeout
-                )
-            except LockError as error:
-                client.telling.failed("acquire", error, self.claim)
-                await self._bear(error, was_unanswered=was_unanswered)
-                client.refuse_closed()
-                self._refuse_cancelled()
-                continue
-            self._is_unanswered = was_unanswered
-            self._answered_at = clock.now()
-            self._outage = None
-            if isinstance(answer, Grant):
-                hold = await self.believe(answer, sent_at)
-                if hold is not None:
-                    return hold
-                continue
-            if not isinstance(answer, Held):
-                raise BackendMisbehaved(
-                    f"the backend answered {answer!r} to an acquire, neither Grant nor Held",
-                    name=self._lock.name,
-                )
-            if self._has_lost_its_place(answer):
-                self._start_over()
-                continue
-            is_first = not self._held.holders and self._queues
-            self._held = answer
-            self.stands = True
-            now = clock.now()
-            if now >= self._deadline or not self._queues:
-                return None
-            if is_first:
-                warn_of_parents(client, self._lock.name)
-            self._tell_waiting(answer.place)
-            until = await self._asks_again_at(answer, now)
-            await client.backend.wait(self.claim, deadline=until)
-            client.refuse_closed()
-            self._refuse_cancelled()
-            if clock.now() >= self._deadline:
-                return None
+        self._answered_at = now = clock.now()
+        self._outage = None
+        if self._has_lost_its_place(answer):
+            self._start_over()
+            return None
+        is_first = not self._held.holders and self._queues
+        self._held = answer
+        self.stands = True
+        if now >= self._deadline or not self._queues:
+            return await self._give_up()
+        if is_first:
+            warn_of_parents(client, self._lock.name)
+        self._tell_waiting(answer.place)
+        until = await self._asks_again_at(answer, now)
+        await client.backend.wait(self.claim, deadline=until)
+        self._refuse_ended()
+        return await self._give_up() if clock.now() >= self._deadline else None
 
     async def _asks_again_at(self, answer: Held, now: float) -> float:
         retry_in = LOOK_AGAIN if answer.retry_in is None else max(0.0, answer.retry_in)
@@ -290,7 +292,7 @@ class AsyncAcquisition:
         """Ask with a new claim: the old one neither holds nor waits, nor will it ever."""
         if self._is_told_waiting:
             self._tell_withdrawn("replaced")
-        self.claim = self._new_claim()
+        self.claim = self._client.new_claim(self._lock, context=self.context, queues=self._queues)
         self._is_unanswered = self.stands = False
 
     async def _bear(self, error: LockError, *, was_unanswered: bool) -> None:
@@ -327,9 +329,23 @@ class AsyncAcquisition:
         await runtime.wait_for(
             runtime.Event(), deadline=min(now + pause, self._deadline), clock=clock
         )
+        self._refuse_ended()
 
     async def believe(self, grant: Grant, sent_at: float) -> AsyncHold | None:
         """Return the hold, or None when the answer came too late to be trusted."""
+        hold = self._believed(grant, sent_at)
+        if hold is None:
+            await self._begin_anew()
+        return hold
+
+    async def _begin_anew(self) -> None:
+        await self._withdraw()
+        self._start_over()
+
+    def _believed(self, grant: Grant | Held, sent_at: float) -> AsyncHold | None:
+        """Return the hold, unless it was not granted or came too late to be trusted."""
+        if not isinstance(grant, Grant):
+            return None
         client = self._client
         if grant.claim.id != self.claim.id:
             raise BackendMisbehaved(
@@ -354,29 +370,27 @@ class AsyncAcquisition:
                 name=self._lock.name,
             )
         until = trusted_until(sent_at=sent_at, ttl=span)
-        now = client.clock.now()
+        self._answered_at = now = client.clock.now()
         if now >= until:
-            await self._withdraw()
-            self._start_over()
             return None
-        hold = AsyncHold(
+        self.hold = hold = AsyncHold(
             client,
             self._lock,
             grant,
-            context=self.context,
-            options=self._lock.options,
+            self.context,
             sent_at=sent_at,
             span=span,
             until=until,
             now=now,
         )
         hold.needs_tombstone = self._is_unanswered
-        self.hold = hold
         client.add(hold)
         runtime.remember_context(self.context)
         if client.telling.away:
             client.telling.answered(self.claim)
         client.emit(Acquired, grant, now - self.started)
+        if now >= client.watchdog.ends_first:
+            client.watchdog.notice(now)
         return hold
 
     async def withdraw_unanswered(self) -> bool:
@@ -410,7 +424,9 @@ class AsyncAcquisition:
             # asks it again, and gets what it raises.
             return True
 
-    def _refuse_cancelled(self) -> None:
+    def _refuse_ended(self) -> None:
+        """Raise if nobody wants it any more: the client was closed, or the wait cancelled."""
+        self._client.refuse_closed()
         if self.cancel is not None and self.cancel.is_set():
             held = self._held
             raise NotAcquired(

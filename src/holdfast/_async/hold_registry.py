@@ -52,7 +52,11 @@ class AsyncHoldRegistry:
         """Forget the hold; under the state lock, as above."""
         if self._has_lost:  # as in `of`, at every release
             self._lost.discard(hold)
-        self._remove_by_name(hold)
+        name = hold.grant.claim.name
+        if self._by_name.get(name) == [hold]:
+            del self._by_name[name]
+        else:
+            self._remove_by_name(hold)
 
     def lose(self, hold: AsyncHold) -> None:
         """Know the hold, if at all, only for as long as somebody has a lease on it."""

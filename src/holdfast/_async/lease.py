@@ -162,19 +162,14 @@ class AsyncLease(StaysHere):
                 raise NotOwner(
                     f"the lease on {self.name!r} was {handle.ended_by} before", name=self.name
                 )
-            duty = AsyncDuty(client, (handle,))
+            duty = AsyncDuty(client, (handle,)) if runtime.STRUCK_ANYWHERE else None
             handle.is_released = True
             is_last = not hold.has_handles(beside=handle)
             if not is_last:
                 hold.remove(handle)
                 handle.end()
         if not is_last:
-            client.watchdog.notice()
-            if not hold.is_trusted(client.clock.now()):
-                hold.lose("expired")
-            # Not merely untrusted: another thread may have released the last handle meanwhile.
-            if hold.lost.reason is not None:
-                raise hold.error()
+            self._leave_to_others()
             return
         try:
             await runtime.shield(client.end(hold))
@@ -183,7 +178,8 @@ class AsyncLease(StaysHere):
             raise
         except LockError:
             # Not answered. It goes on in the background, and may be repeated by the caller.
-            duty.fulfil()
+            if duty is not None:
+                duty.fulfil()
             handle.is_released = False
             raise
         except BaseException:
@@ -194,6 +190,16 @@ class AsyncLease(StaysHere):
                 handle.is_released = False
             raise
         handle.end()
+
+    def _leave_to_others(self) -> None:
+        """Raise if what others have handles on, and one was just ended of, has been lost."""
+        hold, client = self._hold, self._hold.client
+        client.watchdog.notice()
+        if not hold.is_trusted(client.clock.now()):
+            hold.lose("expired")
+        # Not merely untrusted: another thread may have released the last handle meanwhile.
+        if hold.lost_by is not None:
+            raise hold.error()
 
     async def detach(self) -> str:
         """Hand the lease on: return a text by which `locks.adopt` has it, anywhere.
@@ -268,7 +274,7 @@ class AsyncLease(StaysHere):
         """
         hold = self._hold
         with hold.client.state:
-            if hold.lost.reason is None:
+            if hold.lost_by is None:
                 self._block = runtime.Block(context)
                 hold.blocks.append(self._block)
                 return
@@ -288,21 +294,16 @@ class AsyncLease(StaysHere):
                 was_interrupted = block.leave(error)
                 hold.blocks.remove(block)
                 self._block = None
+        failure: LockError | None = hold.error() if was_interrupted else None
         try:
-            await self._leave(error, was_interrupted=was_interrupted)
+            # A forked child holds nothing: there is nothing to leave and nobody to tell.
+            if not self._handle.is_released and hold.lost_by != "forked":
+                await self.release()
+        except LockError as caught:
+            failure = caught
         finally:
             if block is not None:
                 block.finish()
-
-    async def _leave(self, error: BaseException | None, *, was_interrupted: bool) -> None:
-        if self._hold.lost.reason == "forked":
-            return  # a child holds nothing: there is nothing to leave and nobody to tell
-        failure: LockError | None = self._hold.error() if was_interrupted else None
-        if not self._handle.is_released:
-            try:
-                await self.release()
-            except LockError as caught:
-                failure = caught
         if failure is None or isinstance(error, LeaseLost):
             return
         if error is None or was_interrupted:
@@ -312,8 +313,8 @@ class AsyncLease(StaysHere):
 
     def __repr__(self) -> str:
         state = f"trusted for {self.remaining:.1f} s" if self.is_trusted else "over"
-        if self._hold.lost.reason is not None:
-            state = f"lost: {self._hold.lost.reason}"
+        if self._hold.lost_by is not None:
+            state = f"lost: {self._hold.lost_by}"
         return f"<{type(self).__name__} {self.name!r} token={self._hold.grant.token} {state}>"
 
 

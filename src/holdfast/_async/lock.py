@@ -95,15 +95,16 @@ class AsyncLock(StaysHere):
         if others:
             checked_keywords(others, accepted=("timeout", "cancel"), what="acquire()")
         attempt = AsyncAcquisition(self._client, self, timeout=seconds, cancel=cancel)
-        lease = await self.granted(attempt)
+        answer = await attempt.run()
+        if isinstance(answer, Refused):
+            raise self.timed_out(answer)
         attempt.owes = False  # the caller has it: nothing strikes between this and the return
-        return lease
+        return answer
 
     async def try_acquire(self) -> AsyncLease | None:
         """Return a lease, or None when somebody else holds it; joins no line."""
         attempt = AsyncAcquisition(self._client, self, timeout=0.0)
-        self._client.enter(attempt.context, attempt.started)
-        answer = self._reentered(attempt) or await attempt.run()
+        answer = await attempt.run()
         attempt.owes = False  # as above
         return None if isinstance(answer, Refused) else answer
 
@@ -141,26 +142,29 @@ class AsyncLock(StaysHere):
             self._handles.pop(handle, None)
 
     async def granted(self, attempt: AsyncAcquisition) -> AsyncLease:
-        self._client.enter(attempt.context, attempt.started)
-        answer = self._reentered(attempt) or await attempt.run()
-        if not isinstance(answer, Refused):
-            return answer
-        raise AcquireTimeout(
-            _sentence(self.name, answer),
+        """Return the lease of an acquire of this lock, or raise AcquireTimeout."""
+        answer = await attempt.run()
+        if isinstance(answer, Refused):
+            raise self.timed_out(answer)
+        return answer
+
+    def timed_out(self, refused: Refused) -> AcquireTimeout:
+        """Return the error of an acquire whose time was up."""
+        return AcquireTimeout(
+            _sentence(self.name, refused),
             name=self.name,
-            waited=answer.waited,
-            holders=answer.held.holders,
-            place=answer.held.place,
-            closing=answer.held.closing,
+            waited=refused.waited,
+            holders=refused.held.holders,
+            place=refused.held.place,
+            closing=refused.held.closing,
         )
 
     # -- re-entry ----------------------------------------------------------------------
 
-    def _reentered(self, attempt: AsyncAcquisition) -> AsyncLease | None:
+    def reentered(self, attempt: AsyncAcquisition) -> AsyncLease | None:
+        """Return a further handle on what this thread or task holds already."""
         if self.options.owner is not None:
             return None  # the store knows what an explicit owner holds
-        if not self._client.holds.may_have(self.name):
-            return None
         with self._client.state:
             # In one step with taking the handle: another thread may be releasing the last.
             hold = self._client.holds.of(attempt.context, self.name)
@@ -193,26 +197,31 @@ class AsyncLock(StaysHere):
 
     async def __aenter__(self) -> AsyncLease:
         attempt = AsyncAcquisition(self._client, self, timeout=self.options.timeout)
-        lease = await self.granted(attempt)
+        lease = await attempt.run()
+        if isinstance(lease, Refused):
+            raise self.timed_out(lease)
         try:
             lease.enter_block(attempt.context)
         except LeaseLost:
             await lease.release()  # which says so too
             raise
-        duty = AsyncDuty(self._client, attempt.handles, entered=self._entered, block=lease)
+        duty: AsyncDuty | None = None
+        if runtime.STRUCK_ANYWHERE:
+            duty = AsyncDuty(self._client, attempt.handles, entered=self._entered, block=lease)
         self._entered.push(lease, attempt.context)
-        runtime.keep_for_block(self, duty)
+        if duty is not None:
+            runtime.keep_for_block(self, duty)
         attempt.owes = False  # from here on the block has it
         return lease
 
     @runtime.leaves_block
-    async def __aexit__(
+    def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:
-        await self._entered.pop().__aexit__(kind, error, trace)
+    ) -> Coroutine[Any, Any, None]:
+        return self._entered.pop().__aexit__(kind, error, trace)
 
     def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         """Decorate a function that runs only while it holds the lock."""

@@ -34,6 +34,6 @@ class AsyncSemaphore(AsyncLock):
             raise ConfigurationError("owner= belongs to lock(); a semaphore has none")
         super().__init__(client, name, options)
 
-    def _reentered(self, attempt: AsyncAcquisition) -> AsyncLease | None:
+    def reentered(self, attempt: AsyncAcquisition) -> AsyncLease | None:
         del attempt
         return None

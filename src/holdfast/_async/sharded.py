@@ -204,7 +204,6 @@ class _Taking:
 
     async def tried(self, shard: int) -> AsyncShardLease | None:
         """Return a lease on that very shard if it is free."""
-        self.client.enter(self.context)
         attempt = self._attempt(shard, 0.0)
         answer = await attempt.run()
         if isinstance(answer, Refused):

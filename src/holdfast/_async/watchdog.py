@@ -40,9 +40,11 @@ class AsyncWatchdog:
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
-        self._watched: dict[AsyncHold, None] = {}
+        self.watched: dict[AsyncHold, None] = {}
+        """The leases that it looks after; touched under the client's state lock."""
         self._renewing: set[runtime.Task] = set()
-        self._ends_first = NEVER
+        self.ends_first = NEVER
+        """When the first of them ends: `notice` has nothing to tell before."""
         self._wake_at = NEVER
         self._kick: runtime.Event | None = None
         self._task: runtime.Lookout | None = None
@@ -53,13 +55,11 @@ class AsyncWatchdog:
 
     def watch(self, hold: AsyncHold) -> None:
         """Look after the lease from now on; under the client's state lock."""
-        self._watched[hold] = None
-        self._ends_first = min(self._ends_first, hold.ends_at)
-        self._run_before(hold.looked_at)
-
-    def unwatch(self, hold: AsyncHold) -> None:
-        """Leave the lease alone; under the client's state lock."""
-        self._watched.pop(hold, None)
+        self.watched[hold] = None
+        if hold.ends_at < self.ends_first:  # noqa: PLR1730 - a call costs more
+            self.ends_first = hold.ends_at
+        if self._task is None or hold.looked_at < self._wake_at or not self._task.is_alive():
+            self._run_before(hold.looked_at)
 
     def hurry(self) -> None:
         """Renew everything now: the backend has reason to doubt; from any thread."""
@@ -85,7 +85,7 @@ class AsyncWatchdog:
         """
         if now is None:
             now = self._client.clock.now()
-        if now >= self._ends_first:
+        if now >= self.ends_first:
             self._look(now)
 
     def settle(self, hold: AsyncHold, answer: Renewal | Proven, *, sent_at: float) -> None:
@@ -190,12 +190,12 @@ class AsyncWatchdog:
             if self._is_hurried:
                 self._is_hurried = False
                 with client.state:
-                    due = list(self._watched)
+                    due = list(self.watched)
             if due:
                 self._begin_renewing(due, now)
                 continue
             with client.state:
-                if self._watched:
+                if self.watched:
                     idle_since = now
                 elif now - idle_since > IDLE:
                     self._task = None
@@ -212,7 +212,7 @@ class AsyncWatchdog:
         at_risk: list[AsyncHold] = []
         wake_at = ends_first = NEVER
         with self._client.state:
-            for hold in self._watched:
+            for hold in self.watched:
                 if now >= hold.ends_at:
                     lost.append((hold, "expired" if now >= hold.until else "max_hold"))
                     continue
@@ -232,10 +232,10 @@ class AsyncWatchdog:
             if wake_at <= now:
                 due = [
                     one
-                    for one in self._watched
+                    for one in self.watched
                     if one.due <= now + TOGETHER * one.span and not one.is_renewing
                 ]
-            self._ends_first = ends_first
+            self.ends_first = ends_first
         for hold in at_risk:
             self._tell_at_risk(hold, now)
         self._tell(lost)

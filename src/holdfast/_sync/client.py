@@ -17,7 +17,7 @@ from holdfast._sync.telling import Telling
 from holdfast._sync.watchdog import Watchdog
 from holdfast.core.holding import ENTRUSTED, OVER, RELEASING, SENT
 from holdfast.errors import BackendError, LocksClosed, OutcomeUnknown
-from holdfast.model import Claim, Owner, Renewal
+from holdfast.model import Claim, Owner, Renewal, in_context
 from holdfast.runtime import forking
 from holdfast.runtime import threads as runtime
 
@@ -57,8 +57,9 @@ class Client:
         self.followups: Followups = Followups(self)
         self._label = options.label or ""
         self.holds: HoldRegistry = HoldRegistry(self.state)
-        # Weakly: one that was interrupted is not there any more, and nobody waits for it.
-        self._asking: weakref.WeakSet[Acquisition] = weakref.WeakSet()
+        # Weakly: one that was interrupted is not there any more, and nobody waits for it. Whoever
+        # is made in its place in memory takes its place here too.
+        self._asking: dict[int, weakref.ref[Acquisition]] = {}
         self._cancellable: weakref.WeakSet[Acquisition] = weakref.WeakSet()
         self._left_behind: deque[Acquisition | Duty] = deque()
         self.closing: Closing = Closing(self)
@@ -71,18 +72,19 @@ class Client:
         self.id: str = new_id()
         self._owner = Owner(host=socket.gethostname(), pid=os.getpid(), label=self._label)
         self._as_stored = ("", self._owner.to_text())
+        self._stem = self._owner.stem
         self.owner_text: str = str(self._owner)
         self.telling.owner = self.owner_text
 
     # -- every public call -------------------------------------------------------------
 
-    def enter(self, context: runtime.Context | None = None, now: float | None = None) -> None:
+    def enter(self) -> None:
         """Refuse a closed client or a second loop, and tell of what was lost meanwhile."""
         self.refuse_closed()
-        self.loop_guard.check(context)
+        self.loop_guard.check()
         if self._left_behind:
             self.watchdog.wake()
-        self.watchdog.notice(now)
+        self.watchdog.notice()
 
     def refuse_closed(self) -> None:
         """Raise if the client was closed."""
@@ -90,10 +92,15 @@ class Client:
             raise LocksClosed("this client was closed; make a new one")
 
     def begins_asking(self, one: Acquisition) -> None:
-        """Know that somebody asks or waits, so that closing can end it."""
+        """Enter, and know that somebody asks or waits, so that closing can end it."""
+        if self._left_behind:
+            self.watchdog.wake()
+        if one.started >= self.watchdog.ends_first:
+            self.watchdog.notice(one.started)
         with self.state:
-            self.refuse_closed()
-            self._asking.add(one)
+            if self.closing.is_begun:
+                self.refuse_closed()
+            self._asking[id(one)] = weakref.ref(one)
             if one.cancel is not None:
                 self._cancellable.add(one)
                 self.watchdog.wake()
@@ -101,14 +108,14 @@ class Client:
     def ends_asking(self, one: Acquisition) -> None:
         """Know that it asks no more, and has withdrawn if it was not granted."""
         with self.state:
-            self._asking.discard(one)
+            self._asking.pop(id(one), None)
             if one.cancel is not None:
                 self._cancellable.discard(one)
 
     def asking(self) -> list[Acquisition]:
         """Return whoever asks or waits."""
         with self.state:
-            return list(self._asking)
+            return [one for ref in self._asking.values() if (one := ref()) is not None]
 
     def rouse_cancelled(self) -> bool:
         """Let whoever was told to wait no longer find that out; whether anybody may be told."""
@@ -129,7 +136,7 @@ class Client:
         """Return a claim that no other has ever made."""
         options = lock.options
         return Claim(
-            new_id(),
+            os.urandom(16).hex(),  # as new_id(), at every acquire
             lock.name,
             self.id,
             self.stored_owner(context),
@@ -146,21 +153,22 @@ class Client:
         """Return who asks, as stores keep it."""
         asker, owner = self._as_stored
         if asker != (context_name := runtime.context_name(context)):
-            owner = self._owner.text_for(context_name)
+            owner = in_context(self._stem, context_name)
             self._as_stored = (context_name, owner)  # most often the same one asks again
         return owner
 
     def add(self, hold: Hold) -> None:
         """Know the hold from now on, unless the client was closed while it was asked for."""
         with self.state:
-            self.refuse_closed()
+            if self.closing.is_begun:
+                self.refuse_closed()
             self.holds.add(hold)
             self.watchdog.watch(hold)
 
     def remove(self, hold: Hold) -> None:
         """Forget the hold."""
         with self.state:
-            self.watchdog.unwatch(hold)
+            self.watchdog.watched.pop(hold, None)
             self.holds.remove(hold)
 
     def left_behind(self, what: Acquisition | Duty) -> None:
@@ -192,7 +200,7 @@ class Client:
     def end(self, hold: Hold) -> None:
         """Release a hold; raise LeaseLost if it was over before."""
         self.remove(hold)
-        if self.closing.is_shut or hold.lost.reason == "forked":
+        if self.closing.is_shut or hold.lost_by == "forked":
             raise hold.error()
         now = self.clock.now()
         with self.state:
@@ -227,7 +235,8 @@ class Client:
             raise hold.error()
         now = self.clock.now()
         hold.end(OVER, now)
-        self.watchdog.notice(now)
+        if now >= self.watchdog.ends_first:
+            self.watchdog.notice(now)
 
     def _release_later(self, hold: Hold) -> None:
         hold.needs_tombstone = True
@@ -257,7 +266,7 @@ class Client:
         holds = self.holds.all()
         self.state = runtime.StateLock()
         self.holds = HoldRegistry(self.state)
-        self._asking = weakref.WeakSet()
+        self._asking = {}
         self._cancellable = weakref.WeakSet()
         self._left_behind.clear()
         self.watchdog.after_fork_in_child()

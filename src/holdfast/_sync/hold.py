@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from holdfast._sync.lock import Lock
     from holdfast.events import Event, LossReason
     from holdfast.model import Grant, Life
-    from holdfast.options import LockOptions
 
 NEVER = float("inf")
 
@@ -38,6 +37,7 @@ class Hold:
     __slots__ = (
         "__weakref__",
         "_handles",
+        "_signal",
         "at_risk_noted",
         "at_risk_told",
         "blocks",
@@ -52,7 +52,7 @@ class Hold:
         "life",
         "lock",
         "looked_at",
-        "lost",
+        "lost_by",
         "needs_tombstone",
         "on_lost",
         "renews",
@@ -67,9 +67,8 @@ class Hold:
         client: Client,
         lock: Lock,
         grant: Grant,
-        *,
         context: runtime.Context,
-        options: LockOptions,
+        *,
         sent_at: float,
         span: float,
         until: float,
@@ -81,6 +80,7 @@ class Hold:
         self.context: weakref.ref[runtime.Context] = weakref.ref(context)
         self.since: float = now
         self.until: float = until
+        options = lock.options
         self.renews: bool = options.renew
         # How long the store keeps it from the last request on: at first perhaps a window.
         self.span: float = span
@@ -90,7 +90,8 @@ class Hold:
         self.due: float = due_after(sent_at=sent_at, ttl=span, life=life) if is_due else NEVER
         self.capped_at: float = NEVER if options.max_hold is None else now + options.max_hold
         self.on_lost: Callable[[Any], None] | None = options.on_lost
-        self.lost: runtime.Signal = runtime.Signal(client.clock)
+        self.lost_by: str | None = None
+        self._signal: runtime.Signal | None = None
         self._handles: list[weakref.ref[Handle]] = []
         self.blocks: list[runtime.Block] = []
         self.holding: Holding = HELD
@@ -102,6 +103,16 @@ class Hold:
         """Whether the application was told so, and has to be told when it is safe again."""
         self.needs_tombstone: bool = False
         self.plan()
+
+    @property
+    def lost(self) -> runtime.Signal:
+        """The signal of its loss, made for the first who asks: hardly anybody does."""
+        with self.client.state:
+            if self._signal is None:
+                self._signal = runtime.Signal(self.client.clock)
+                if self.lost_by is not None:
+                    self._signal.set(self.lost_by)
+            return self._signal
 
     def is_trusted(self, now: float) -> bool:
         """Whether the holder may act."""
@@ -183,14 +194,16 @@ class Hold:
         answer can say that it was too late.
         """
         with self.client.state:
-            if self.holding not in (after, LOST) or self.lost.reason is not None:
+            if self.holding not in (after, LOST) or self.lost_by is not None:
                 return
-            # In this order: interrupted between the two, nobody acts on it, and it is told again.
+            # In this order: interrupted between any two, nobody acts on it, and it is told again.
             self.become(LOST)
-            self.lost.set(reason)
+            if self._signal is not None:
+                self._signal.set(reason)
+            self.lost_by = reason
             blocks = list(self.blocks)
         with self.client.state:
-            self.client.watchdog.unwatch(self)
+            self.client.watchdog.watched.pop(self, None)
             self.client.holds.lose(self)
         if not self.life.ends_by_itself and reason != "closed":
             # Nobody renews it, but its session may live on and would keep it for ever.
@@ -205,14 +218,16 @@ class Hold:
     def disown(self) -> None:
         """Be lost in a forked child, whatever was told before: here nothing of it is ours."""
         self.holding = LOST
-        self.lost.reason = None
-        self.lost.set("forked")
+        self.lost_by = "forked"
+        if self._signal is not None:
+            self._signal.reason = None
+            self._signal.set("forked")
 
     def error(self, *, hint: str = "") -> LeaseLost:
         """Return the error that tells of the loss."""
         return LeaseLost(
             name=self.grant.claim.name,
             token=self.grant.token,
-            reason=self.lost.reason or "expired",
+            reason=self.lost_by or "expired",
             hint=hint,
         )

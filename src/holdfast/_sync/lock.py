@@ -97,15 +97,16 @@ class Lock(StaysHere):
         if others:
             checked_keywords(others, accepted=("timeout", "cancel"), what="acquire()")
         attempt = Acquisition(self._client, self, timeout=seconds, cancel=cancel)
-        lease = self.granted(attempt)
+        answer = attempt.run()
+        if isinstance(answer, Refused):
+            raise self.timed_out(answer)
         attempt.owes = False  # the caller has it: nothing strikes between this and the return
-        return lease
+        return answer
 
     def try_acquire(self) -> Lease | None:
         """Return a lease, or None when somebody else holds it; joins no line."""
         attempt = Acquisition(self._client, self, timeout=0.0)
-        self._client.enter(attempt.context, attempt.started)
-        answer = self._reentered(attempt) or attempt.run()
+        answer = attempt.run()
         attempt.owes = False  # as above
         return None if isinstance(answer, Refused) else answer
 
@@ -143,26 +144,29 @@ class Lock(StaysHere):
             self._handles.pop(handle, None)
 
     def granted(self, attempt: Acquisition) -> Lease:
-        self._client.enter(attempt.context, attempt.started)
-        answer = self._reentered(attempt) or attempt.run()
-        if not isinstance(answer, Refused):
-            return answer
-        raise AcquireTimeout(
-            _sentence(self.name, answer),
+        """Return the lease of an acquire of this lock, or raise AcquireTimeout."""
+        answer = attempt.run()
+        if isinstance(answer, Refused):
+            raise self.timed_out(answer)
+        return answer
+
+    def timed_out(self, refused: Refused) -> AcquireTimeout:
+        """Return the error of an acquire whose time was up."""
+        return AcquireTimeout(
+            _sentence(self.name, refused),
             name=self.name,
-            waited=answer.waited,
-            holders=answer.held.holders,
-            place=answer.held.place,
-            closing=answer.held.closing,
+            waited=refused.waited,
+            holders=refused.held.holders,
+            place=refused.held.place,
+            closing=refused.held.closing,
         )
 
     # -- re-entry ----------------------------------------------------------------------
 
-    def _reentered(self, attempt: Acquisition) -> Lease | None:
+    def reentered(self, attempt: Acquisition) -> Lease | None:
+        """Return a further handle on what this thread or task holds already."""
         if self.options.owner is not None:
             return None  # the store knows what an explicit owner holds
-        if not self._client.holds.may_have(self.name):
-            return None
         with self._client.state:
             # In one step with taking the handle: another thread may be releasing the last.
             hold = self._client.holds.of(attempt.context, self.name)
@@ -195,15 +199,20 @@ class Lock(StaysHere):
 
     def __enter__(self) -> Lease:
         attempt = Acquisition(self._client, self, timeout=self.options.timeout)
-        lease = self.granted(attempt)
+        lease = attempt.run()
+        if isinstance(lease, Refused):
+            raise self.timed_out(lease)
         try:
             lease.enter_block(attempt.context)
         except LeaseLost:
             lease.release()  # which says so too
             raise
-        duty = Duty(self._client, attempt.handles, entered=self._entered, block=lease)
+        duty: Duty | None = None
+        if runtime.STRUCK_ANYWHERE:
+            duty = Duty(self._client, attempt.handles, entered=self._entered, block=lease)
         self._entered.push(lease, attempt.context)
-        runtime.keep_for_block(self, duty)
+        if duty is not None:
+            runtime.keep_for_block(self, duty)
         attempt.owes = False  # from here on the block has it
         return lease
 
@@ -214,7 +223,7 @@ class Lock(StaysHere):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._entered.pop().__exit__(kind, error, trace)
+        return self._entered.pop().__exit__(kind, error, trace)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorate a function that runs only while it holds the lock."""

@@ -246,7 +246,6 @@ def _in_one_step(client: Client, attempts: Sequence[Acquisition]) -> list[Hold] 
     As with one: unless it returns holds, none of the claims holds afterwards, or its
     withdrawal goes on in the background.
     """
-    client.enter()
     try:
         for one in attempts:
             client.begins_asking(one)

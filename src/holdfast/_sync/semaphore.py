@@ -36,6 +36,6 @@ class Semaphore(Lock):
             raise ConfigurationError("owner= belongs to lock(); a semaphore has none")
         super().__init__(client, name, options)
 
-    def _reentered(self, attempt: Acquisition) -> Lease | None:
+    def reentered(self, attempt: Acquisition) -> Lease | None:
         del attempt
         return None

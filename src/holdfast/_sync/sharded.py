@@ -204,7 +204,6 @@ class _Taking:
 
     def tried(self, shard: int) -> ShardLease | None:
         """Return a lease on that very shard if it is free."""
-        self.client.enter(self.context)
         attempt = self._attempt(shard, 0.0)
         answer = attempt.run()
         if isinstance(answer, Refused):

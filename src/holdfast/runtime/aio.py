@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import operator
 import threading
 from contextlib import AsyncExitStack as ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,6 +29,7 @@ __all__ = [
     "OTHER_CLIENT",
     "OTHER_FLAVOUR",
     "OWNER",
+    "STRUCK_ANYWHERE",
     "Block",
     "Context",
     "Event",
@@ -69,6 +71,8 @@ FLAVOUR = "asyncio"
 OTHER_FLAVOUR = "a plain def"
 OTHER_CLIENT = "holdfast.Locks"
 OWNER = "task"
+STRUCK_ANYWHERE: bool = False
+"""Whether an interrupt may strike between any two instructions; a task is cancelled at an await."""
 
 Context = asyncio.Task[Any]
 
@@ -151,9 +155,8 @@ def context() -> Context:
     return task
 
 
-def context_name(task: Context) -> str:
-    """Return how people know this owner context."""
-    return task.get_name()
+context_name: Callable[[Context], str] = operator.methodcaller("get_name")
+"""Return how people know this owner context; in C, as it is asked for at every acquire."""
 
 
 def has_ended(task: Context) -> bool:
@@ -317,9 +320,17 @@ class LoopGuard:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def check(self, task: Context | None = None) -> None:
-        """Refuse a second loop; the running task, where it is known, says which one this is."""
-        loop = asyncio.get_running_loop() if task is None else task.get_loop()
+    def context(self) -> Context:
+        """Return the current owner context, as `context` does; refuse a second loop."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self.check()
+        # Told which loop: to ask which one is running costs Python 3.11 a system call.
+        return asyncio.current_task(loop) or context()
+
+    def check(self) -> None:
+        """Refuse a second loop."""
+        loop = asyncio.get_running_loop()
         if self._loop is not loop:
             if self._loop is not None:
                 raise ConfigurationError(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+import types
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import contextvars
@@ -12,54 +13,44 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def shield(work: Coroutine[Any, Any, T]) -> Shielded[T]:
+@types.coroutine
+def shield(work: Coroutine[Any, Any, T]) -> Generator[Any, None, T]:
     """Finish the work even if the caller is cancelled meanwhile, then let it be cancelled.
 
     `asyncio.timeout` has no effect inside the work: it is a cancellation too.
+
+    It drives the work in the caller's own task, and keeps cancellations from it: `asyncio.shield`
+    needs a task of its own for the work, which costs more than a release does. Here the task is
+    shown each future that the work waits for as one that refuses to be cancelled: so the task
+    keeps a cancellation until that future is done.
     """
-    return Shielded(work)
-
-
-class Shielded(Generic[T]):
-    """Drives a coroutine in the caller's own task, and keeps cancellations from it.
-
-    `asyncio.shield` needs a task of its own for the work, which costs more than a release
-    does. Here the task is shown each future that the work waits for as one that refuses to be
-    cancelled: so the task keeps a cancellation until that future is done.
-    """
-
-    __slots__ = ("_work",)
-
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self._work = work
-
-    def __await__(self) -> Generator[Any, None, T]:
-        task = cast("asyncio.Task[Any]", asyncio.current_task())
-        # One that was asked for while the task ran strikes at our first wait, and is ours to keep.
-        before = task.cancelling() - task._must_cancel  # type: ignore[attr-defined]  # noqa: SLF001
-        cancelled: asyncio.CancelledError | None = None
-        while True:
-            try:
-                future = self._work.send(None)
-            except StopIteration as end:
-                # Where the count is as before, the work's own doing was undone by itself.
-                if cancelled is not None and task.cancelling() > before:
-                    raise cancelled from None
-                return cast("T", end.value)
-            except BaseException as error:
-                if cancelled is None or task.cancelling() <= before:
-                    raise
-                cancelled.add_note(f"and what it interrupted failed: {error}")
-                raise cancelled from error
-            try:
-                # None is a bare turn of the loop, as by sleep(0).
-                yield None if future is None else _Uncancellable(future)
-            except asyncio.CancelledError as error:
-                cancelled = error
-            except Exception:
-                # The future's own failure, which the work is about to find there.
-                if future is None or not future.done():
-                    raise
+    task: Any = asyncio.current_task()
+    # One that was asked for while the task ran strikes at our first wait, and is ours to keep.
+    before = task.cancelling() - task._must_cancel  # noqa: SLF001
+    cancelled: asyncio.CancelledError | None = None
+    while True:
+        try:
+            future: Any = work.send(None)
+        except StopIteration as end:
+            # Where the count is as before, the work's own doing was undone by itself.
+            if cancelled is not None and task.cancelling() > before:
+                raise cancelled from None
+            result: T = end.value
+            return result
+        except BaseException as error:
+            if cancelled is None or task.cancelling() <= before:
+                raise
+            cancelled.add_note(f"and what it interrupted failed: {error}")
+            raise cancelled from error
+        try:
+            # None is a bare turn of the loop, as by sleep(0).
+            yield None if future is None else _Uncancellable(future)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        except Exception:
+            # The future's own failure, which the work is about to find there.
+            if future is None or not future.done():
+                raise
 
 
 class _Uncancellable:

@@ -30,6 +30,7 @@ __all__ = [
     "OTHER_CLIENT",
     "OTHER_FLAVOUR",
     "OWNER",
+    "STRUCK_ANYWHERE",
     "Block",
     "Context",
     "Event",
@@ -70,6 +71,8 @@ FLAVOUR = "sync"
 OTHER_FLAVOUR = "an async def or a generator"
 OTHER_CLIENT = "holdfast.AsyncLocks"
 OWNER = "thread"
+STRUCK_ANYWHERE: bool = True
+"""Whether an interrupt may strike between any two instructions: a signal's exception, say."""
 
 StateLock = threading.RLock
 Lock = threading.Lock
@@ -315,7 +318,10 @@ class LoopGuard:
                 "Holdfast does not work; gevent and plain threads are supported, and so is asyncio"
             )
 
-    def check(self, thread: Context | None = None) -> None:
+    context = staticmethod(threading.current_thread)
+    """Return the current owner context."""
+
+    def check(self) -> None:
         """Do nothing: a sync client serves every thread."""
 
 
