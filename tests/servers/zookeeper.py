@@ -19,3 +19,12 @@ def shared_server() -> ZooKeeperServer:
 def shared_ensemble() -> Ensemble:
     """Return an ensemble that all tests of this room share; heal it before use."""
     return Ensemble().start()
+
+
+@shared_in_its_room
+def shared_patient_ensemble() -> Ensemble:
+    """Return one whose members bear it when the machine stands still, where that is not on trial.
+
+    Who has not heard of its leader for `syncLimit` ticks sends all its clients away.
+    """
+    return Ensemble(settings={"initLimit": 300, "syncLimit": 300}).start()

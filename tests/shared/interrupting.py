@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FrameType
+from functools import cache
+from types import CodeType, FrameType
 from typing import Any
 
 NOT_ON_TRIAL = (
@@ -33,17 +34,29 @@ NOT_ON_TRIAL = (
 is; its successor tells what those before it raise. The last three are of `logging`."""
 
 
-def is_on_trial(frame: FrameType | None) -> bool:
-    """Whether what is raised in this frame would reach who called it all."""
+PLACES = frozenset(("call", "return", "c_return"))
+
+
+def is_on_trial(frame: FrameType | None, *, below: CodeType | None = None) -> bool:
+    """Whether what is raised in this frame would reach who called it all, or that function."""
     while frame is not None:
-        if frame.f_code.co_qualname.endswith(NOT_ON_TRIAL):
+        code = frame.f_code
+        if code is below:
+            return True
+        if _is_left_out(code):
             return False
         frame = frame.f_back
     return True
 
 
+@cache
+def _is_left_out(code: CodeType) -> bool:
+    return code.co_qualname.endswith(NOT_ON_TRIAL)
+
+
 def _is_place(frame: FrameType, event: str) -> bool:
-    return event in ("call", "return", "c_return") and is_on_trial(frame)
+    # Not further up: who began the action is none of these, and pytest is sixty frames deep.
+    return event in PLACES and is_on_trial(frame, below=_profiled.__code__)
 
 
 class Interrupt(BaseException):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from servers.zookeeper import shared_ensemble
+from servers.zookeeper import shared_patient_ensemble
 
 from holdfast import AsyncBackend, Backend
 from holdfast.backends.zookeeper._async.backend import AsyncZooKeeperBackend
@@ -19,8 +19,7 @@ class _Servers:
     late = 2 * TICK
 
     def set_up(self) -> None:
-        # Whole again, should a test of faults have come before.
-        self.url = shared_ensemble().heal().url
+        self.url = shared_patient_ensemble().url
         self.namespace = os.urandom(8).hex()
 
 
