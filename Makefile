@@ -49,7 +49,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 
 .PHONY: test
-test: $(STAMP) ## Set up all that is needed and run every test
+test: $(STAMP)-compiled ## Set up all that is needed and run every test
 	$(RUN) tools/system_packages.py
 	$(RUN) -m pytest -n auto --durations=10
 	HOLDFAST_TEST_PLATFORM=windows $(RUN) -m pytest -n auto -k 'not fork' $(DISGUISED_SOON)
@@ -106,6 +106,12 @@ $(STAMP)-bench: $(STAMP)
 challenge: $(STAMP) ## Let the challenge catch the broken locks, 20 seeds of each; half an hour
 	$(RUN) tools/system_packages.py
 	$(RUN) -m holdfast.challenge.broken
+
+# Else every worker of the first run compiles all tests, each for itself at the same time. What is
+# wrong with one of them is told by the run.
+$(STAMP)-compiled: $(STAMP)
+	$(RUN) -m pytest --collect-only -qq >/dev/null || true
+	touch $@
 
 .PHONY: format
 format: $(STAMP) ## Format the code and sort its imports
