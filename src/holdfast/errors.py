@@ -227,9 +227,17 @@ class StaleRow(Stale):
 
 
 class WouldDeadlock(LockError, RuntimeError):
-    """Waiting here could never end, because the caller holds what it would wait for."""
+    """Waiting here could never end: the caller holds what it would wait for.
+
+    Or it holds what somebody waits for whom it would wait for: then `cycle` has the names, the
+    one that was asked for first.
+    """
 
     http_status = 409
+
+    def __init__(self, message: str, *, name: str | None = None, cycle: Sequence[str] = ()) -> None:
+        super().__init__(message, name=name)
+        self.cycle: tuple[str, ...] = tuple(cycle)
 
 
 class TokenUnavailable(LockError):

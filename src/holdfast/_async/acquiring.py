@@ -6,6 +6,7 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from holdfast._async.cycles import refuse_cycle
 from holdfast._async.handle import AsyncHandle
 from holdfast._async.hold import AsyncHold
 from holdfast._async.lease import AsyncLease
@@ -263,6 +264,7 @@ class AsyncAcquisition:
         if now >= self._deadline or not self._queues:
             return await self._give_up()
         if is_first:
+            refuse_cycle(client, self, place=answer.place, left=self._deadline - now)
             warn_of_parents(client, self._lock.name)
         self._tell_waiting(answer.place)
         until = await self._asks_again_at(answer, now)

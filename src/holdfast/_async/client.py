@@ -110,6 +110,10 @@ class AsyncClient:
             if one.cancel is not None:
                 self._cancellable.discard(one)
 
+    def is_asking(self, one: AsyncAcquisition) -> bool:
+        """Whether that very acquire asks or waits."""
+        return one in self._asking
+
     def asking(self) -> list[AsyncAcquisition]:
         """Return whoever asks or waits."""
         with self.state:

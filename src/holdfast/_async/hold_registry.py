@@ -6,15 +6,18 @@ import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast._async.acquiring import AsyncAcquisition
     from holdfast._async.hold import AsyncHold
+    from holdfast.core.deadlocks import Wait
     from holdfast.runtime import aio as runtime
 
 
 class AsyncHoldRegistry:
     """Who holds what here; touched under the client's state lock."""
 
-    __slots__ = ("_adopting", "_by_name", "_has_lost", "_lost", "_state")
+    __slots__ = ("_adopting", "_by_name", "_has_lost", "_lost", "_state", "_waits")
 
     def __init__(self, state: runtime.StateLock) -> None:
         self._state = state
@@ -24,6 +27,10 @@ class AsyncHoldRegistry:
         self._has_lost = False
         # Weakly: one that an interrupt ended must not keep its lease from being adopted.
         self._adopting: weakref.WeakSet[AsyncAcquisition] = weakref.WeakSet()
+        # Weakly, as above. What has ended stays until the same one waits again, and is asked.
+        self._waits: weakref.WeakKeyDictionary[
+            runtime.Context, tuple[weakref.ref[AsyncAcquisition], Wait[runtime.Context]]
+        ] = weakref.WeakKeyDictionary()
 
     def __len__(self) -> int:
         with self._state:
@@ -103,6 +110,31 @@ class AsyncHoldRegistry:
         """Return those on a name that are not lost, of all threads and tasks."""
         with self._state:
             return list(self._by_name.get(name, ()))
+
+    def begins_waiting(self, one: AsyncAcquisition, wait: Wait[runtime.Context]) -> None:
+        """Know for what a thread or task begins to wait."""
+        with self._state:
+            self._waits[one.context] = (weakref.ref(one), wait)
+
+    def wait_of(
+        self, who: runtime.Context, *, is_asking: Callable[[AsyncAcquisition], bool]
+    ) -> Wait[runtime.Context] | None:
+        """Return for what a thread or task waits now, if it does."""
+        with self._state:
+            known = self._waits.get(who)
+            one = None if known is None else known[0]()
+            if known is None or one is None or one.hold is not None or not is_asking(one):
+                return None
+            return known[1]
+
+    def waits_at(
+        self, name: str, *, is_asking: Callable[[AsyncAcquisition], bool]
+    ) -> list[Wait[runtime.Context]]:
+        """Return all waits here for a name."""
+        with self._state:
+            whose = [who for who, (_, wait) in self._waits.items() if wait.name == name]
+        found = [self.wait_of(who, is_asking=is_asking) for who in whose]
+        return [one for one in found if one is not None]
 
     def names_of(self, context: runtime.Context) -> list[str]:
         """Return the names that a thread or task holds."""

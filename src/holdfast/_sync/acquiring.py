@@ -8,6 +8,7 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from holdfast._sync.cycles import refuse_cycle
 from holdfast._sync.handle import Handle
 from holdfast._sync.hold import Hold
 from holdfast._sync.lease import Lease
@@ -265,6 +266,7 @@ class Acquisition:
         if now >= self._deadline or not self._queues:
             return self._give_up()
         if is_first:
+            refuse_cycle(client, self, place=answer.place, left=self._deadline - now)
             warn_of_parents(client, self._lock.name)
         self._tell_waiting(answer.place)
         until = self._asks_again_at(answer, now)

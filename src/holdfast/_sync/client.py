@@ -112,6 +112,10 @@ class Client:
             if one.cancel is not None:
                 self._cancellable.discard(one)
 
+    def is_asking(self, one: Acquisition) -> bool:
+        """Whether that very acquire asks or waits."""
+        return one in self._asking
+
     def asking(self) -> list[Acquisition]:
         """Return whoever asks or waits."""
         with self.state:

@@ -357,6 +357,11 @@ class Block:
         self._message = ""
         self._done: Event | None = None
 
+    @property
+    def context(self) -> Context:
+        """Whose block it is."""
+        return self._task
+
     def interrupt(self, message: str) -> None:
         """Cancel the body."""
         if self._interrupted or self._left:

@@ -328,11 +328,11 @@ class LoopGuard:
 class Block:
     """A `with` block around a lease; a thread cannot be interrupted from outside."""
 
-    __slots__ = ()
+    __slots__ = ("context",)
     can_interrupt = False
 
     def __init__(self, thread: Context) -> None:
-        """Know nothing: see `can_interrupt`."""
+        self.context: Context = thread
 
     def interrupt(self, _message: str) -> None:
         """Do nothing: the body learns of the loss from `check()` or when it leaves."""

@@ -1,0 +1,93 @@
+# Generated from src/holdfast/_async/cycles.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""A cycle of waiting within one client: whoever would close it is told at once.
+
+Only what is certain counts. A wait that ends by itself soon, can be cancelled, or may be served
+by another shard is no link; nor is a lease that ends by itself, or that somebody else may release
+than who waits. What other clients hold is not known here, so they are taken to go on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.core.deadlocks import Owned, Wait, cycle_of
+from holdfast.errors import WouldDeadlock
+from holdfast.runtime import threads as runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast._sync.acquiring import Acquisition
+    from holdfast._sync.client import Client
+    from holdfast._sync.hold import Hold
+    from holdfast.core.deadlocks import Link
+
+NEVER = float("inf")
+SOON = 1.0
+"""A wait that ends by its own timeout within so many seconds is no link of a cycle: so programs
+wait that hold something, ask for more, and begin anew when they do not get it."""
+
+
+def refuse_cycle(client: Client, attempt: Acquisition, *, place: int | None, left: float) -> None:
+    """Know that an acquire begins to wait, or raise WouldDeadlock if that would close a cycle.
+
+    In one step: of two that close it together, the second alone is told.
+    """
+    if left < SOON or attempt.cancel is not None or attempt.looking is not None:
+        return
+    claim, context = attempt.claim, attempt.context
+    wait = Wait(context, claim.name, claim.weight, claim.capacity, place)
+    with client.state:
+        cycle = _closed_by(client, wait)
+        if not cycle:
+            client.holds.begins_waiting(attempt, wait)
+            return
+    raise WouldDeadlock(_sentence(cycle), name=claim.name, cycle=[one.name for one in cycle])
+
+
+def _closed_by(client: Client, wait: Wait[runtime.Context]) -> Sequence[Link[runtime.Context]]:
+    waits: dict[runtime.Context, Wait[runtime.Context]] = {}
+    held: list[Owned[runtime.Context]] = []
+    to_look_at = [wait]
+    while to_look_at:
+        one = to_look_at.pop()
+        if one.who in waits:
+            continue
+        waits[one.who] = one
+        if one.capacity > 1:
+            # Only who shares may wait for somebody that is itself in line, as for a writer.
+            to_look_at += client.holds.waits_at(one.name, is_asking=client.is_asking)
+        for hold in client.holds.on(one.name):
+            who = hold.context()
+            if who is None or not _is_bound(hold, who):
+                continue
+            held.append(Owned(who, one.name, hold.grant.claim.weight))
+            its_wait = client.holds.wait_of(who, is_asking=client.is_asking)
+            if its_wait is not None:
+                to_look_at.append(its_wait)
+    if not held:
+        return ()
+    return cycle_of(wait.who, waits.values(), held)
+
+
+def _is_bound(hold: Hold, who: runtime.Context) -> bool:
+    """Whether nobody but who waits ends the hold: it is in its block, or in its hands alone."""
+    if not hold.renews or hold.capped_at != NEVER:
+        return False
+    if any(block.context is who for block in hold.blocks):
+        return True
+    # By `lock.release()`, which only who has acquired can call.
+    return not any(handle.is_kept() for handle in hold.handles())
+
+
+def _sentence(cycle: Sequence[Link[runtime.Context]]) -> str:
+    parts = []
+    for number, one in enumerate(cycle):
+        other = runtime.context_name(cycle[(number + 1) % len(cycle)].who)
+        why = "is ahead in line" if one.is_ahead else "holds"
+        parts.append(f"{runtime.context_name(one.who)} waits for {one.name!r}, which {other} {why}")
+    return (
+        f"waiting for {cycle[0].name!r} would never end: {'; '.join(parts)}. Take them in one "
+        "order everywhere, or together: locks.all()"
+    )
