@@ -47,13 +47,16 @@ def printable(text: str) -> str:
 class Owner:
     """Who asks, for people: never used to decide who may release.
 
-    As text it is one line that is safe to show; the fields are what the other one said.
+    As text it is one line that is safe to show; the fields are what the other one said. `asker`
+    tells this thread or task of this client from all others that hold or wait at the same time;
+    empty where an older version wrote it down.
     """
 
     host: str
     pid: int
     context: str = ""
     label: str = ""
+    asker: str = ""
 
     def __str__(self) -> str:
         pid = f" pid {self.pid}" if self.pid else ""  # 0 where a store does not know it
@@ -62,7 +65,7 @@ class Owner:
 
     def to_text(self) -> str:
         """Return the form that stores keep."""
-        return in_context(self.stem, self.context)
+        return in_context(self.stem, self.context, self.asker)
 
     @property
     def stem(self) -> str:
@@ -82,14 +85,16 @@ class Owner:
                 pid=int(fields["pid"]),
                 context=str(fields.get("context", "")),
                 label=str(fields.get("label", "")),
+                asker=str(fields.get("asker", "")),
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             return cls(host="unknown", pid=0, label=text[:80])
 
 
-def in_context(stem: str, context: str) -> str:
+def in_context(stem: str, context: str, asker: str = "") -> str:
     """Return the stored form of an owner, by its stem, in one of its threads or tasks."""
-    return f"{stem}{json_string(context)}}}"
+    more = f', "asker": {json_string(asker)}' if asker else ""
+    return f"{stem}{json_string(context)}{more}}}"
 
 
 @frozen_to_checkers()

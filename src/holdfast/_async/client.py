@@ -69,7 +69,7 @@ class AsyncClient:
     def _introduce(self) -> None:
         self.id: str = new_id()
         self._owner = Owner(host=socket.gethostname(), pid=os.getpid(), label=self._label)
-        self._as_stored = ("", self._owner.to_text())
+        self._as_stored = (("", 0), self._owner.to_text())
         self._stem = self._owner.stem
         self.owner_text: str = str(self._owner)
         self.telling.owner = self.owner_text
@@ -112,7 +112,8 @@ class AsyncClient:
 
     def is_asking(self, one: AsyncAcquisition) -> bool:
         """Whether that very acquire asks or waits."""
-        return one in self._asking
+        ref = self._asking.get(id(one))
+        return ref is not None and ref() is one
 
     def asking(self) -> list[AsyncAcquisition]:
         """Return whoever asks or waits."""
@@ -153,10 +154,11 @@ class AsyncClient:
 
     def stored_owner(self, context: runtime.Context) -> str:
         """Return who asks, as stores keep it."""
-        asker, owner = self._as_stored
-        if asker != (context_name := runtime.context_name(context)):
-            owner = in_context(self._stem, context_name)
-            self._as_stored = (context_name, owner)  # most often the same one asks again
+        known, owner = self._as_stored
+        # By name too: what has ended may have left its address to another, but not its name.
+        if known != (asker := (runtime.context_name(context), id(context))):
+            owner = in_context(self._stem, asker[0], f"{self.id[:12]}-{asker[1]:x}")
+            self._as_stored = (asker, owner)  # most often the same one asks again
         return owner
 
     def add(self, hold: AsyncHold) -> None:

@@ -11,15 +11,16 @@ import click
 from rich.table import Table
 
 import holdfast
+from holdfast.cli.cycles import found_twice, sentences
 from holdfast.cli.options import CONTEXT, store_options
 from holdfast.cli.screen import plain, screen, write_json
 from holdfast.cli.store import opened, told
-from holdfast.model import TokenQuality
+from holdfast.model import Finding, TokenQuality
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast import Capabilities, Finding
+    from holdfast import Capabilities, Locks
 
 EPILOG = """\b
 Examples:
@@ -55,7 +56,7 @@ def doctor(*, url: str | None, namespace: str, as_json: bool) -> None:
         told(as_json=as_json),
         opened(url, namespace=namespace, alone_is_fine=True, must_exist=True) as locks,
     ):
-        findings = locks.diagnose()
+        findings = [*locks.diagnose(), *_deadlocks(locks)]
         if as_json:
             write_json(
                 {
@@ -70,6 +71,20 @@ def doctor(*, url: str | None, namespace: str, as_json: bool) -> None:
             _print(locks.location, locks.capabilities, findings)
         if any(one.level == "error" for one in findings):
             sys.exit(1)
+
+
+def _deadlocks(locks: Locks) -> list[Finding]:
+    """Return a finding for each cycle of waiting that the store shows."""
+    return [
+        Finding(
+            "error",
+            "deadlock",
+            "; ".join(sentences(one)),
+            "end one of them, or its lease: holdfast break NAME --token TOKEN. Then let the "
+            "program take these names in one order, or together by locks.all()",
+        )
+        for one in found_twice(locks.survey)
+    ]
 
 
 def _print(where: str, declared: Capabilities, findings: Sequence[Finding]) -> None:

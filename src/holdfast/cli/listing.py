@@ -77,7 +77,7 @@ def as_fields(seen: Inspection) -> dict[str, Any]:
                 "place": one.place,
                 "weight": _weight(one.weight),
                 "age": one.age,
-                **_owner_fields(one.owner),
+                **owner_fields(one.owner),
             }
             for one in seen.line
         ],
@@ -87,7 +87,7 @@ def as_fields(seen: Inspection) -> dict[str, Any]:
             {
                 "weight": _weight(one.weight),
                 "remaining": one.remaining,
-                **_owner_fields(one.owner),
+                **owner_fields(one.owner),
             }
             for one in seen.closing
         ],
@@ -97,7 +97,7 @@ def as_fields(seen: Inspection) -> dict[str, Any]:
 def holder_fields(holder: Holder) -> dict[str, Any]:
     """Return the holder for JSON."""
     return {
-        **_owner_fields(holder.owner),
+        **owner_fields(holder.owner),
         "token": holder.token,
         "weight": _weight(holder.weight),
         "age": holder.age,
@@ -105,7 +105,8 @@ def holder_fields(holder: Holder) -> dict[str, Any]:
     }
 
 
-def _owner_fields(owner: Owner) -> dict[str, Any]:
+def owner_fields(owner: Owner) -> dict[str, Any]:
+    """Return the owner for JSON."""
     return {
         "host": owner.host,
         "pid": owner.pid or None,

@@ -11,16 +11,18 @@ import click
 from rich.live import Live
 from rich.text import Text
 
+from holdfast.cli.cycles import cycle_fields, found_twice, sentences
 from holdfast.cli.listing import as_fields
 from holdfast.cli.options import CONTEXT, names_in_use, store_options
 from holdfast.cli.overview import chosen, laid_out
 from holdfast.cli.screen import plain, screen, write_json
-from holdfast.cli.store import opened, told
+from holdfast.cli.store import opened, tell, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast import Inspection, Locks
+    from holdfast.cli.cycles import Cycle
     from holdfast.cli.overview import Order
 
 EPILOG = """\b
@@ -29,7 +31,12 @@ Examples:
   holdfast ls order: --sort waiters
   holdfast ls --older-than 3600
   holdfast ls --watch
+  holdfast ls --cycles
   holdfast ls --json | jq '.locks[].name'
+
+\b
+Exit codes:
+  0 as a rule; 1 with --cycles, if there is one
 """
 
 EVERY = 1.0
@@ -51,6 +58,11 @@ EVERY = 1.0
     metavar="SECONDS",
     help="Only those that are held for this long already.",
 )
+@click.option(
+    "--cycles",
+    is_flag=True,
+    help="Only who waits for each other, in a circle; exits with 1 if somebody does.",
+)
 @click.option("--watch", is_flag=True, help="Show it anew every second, until Ctrl-C.")
 @store_options
 def ls(
@@ -58,6 +70,7 @@ def ls(
     prefix: str,
     sort: Order,
     older_than: float,
+    cycles: bool,
     watch: bool,
     url: str | None,
     namespace: str,
@@ -69,7 +82,13 @@ def ls(
     many wait behind them, the first for how long. It asks the store itself, so it works when
     the application is down.
     """
+    if cycles and watch:
+        raise click.UsageError("--cycles looks twice and is done: it does not go with --watch")
     with told(as_json=as_json), opened(url, namespace=namespace, must_exist=True) as locks:
+        if cycles:
+            found = found_twice(lambda: locks.survey(prefix))
+            _print_cycles(locks, found, as_json=as_json)
+            sys.exit(bool(found))
 
         def look() -> list[Inspection]:
             return chosen(list(locks.survey(prefix)), sort=sort, older_than=older_than)
@@ -93,6 +112,16 @@ def _print(locks: Locks, seen: list[Inspection], *, as_json: bool) -> None:
     else:
         lines = ("".join(text for text, _ in line) for line in laid_out(seen, width=None))
         print("\n".join(lines), flush=True)
+
+
+def _print_cycles(locks: Locks, found: list[Cycle], *, as_json: bool) -> None:
+    if as_json:
+        write_json({"store": locks.location, "cycles": [cycle_fields(one) for one in found]})
+        return
+    for cycle in found:
+        print("\n".join(sentences(cycle)), flush=True)
+    if not found:
+        tell(f"nobody waits in a circle at {locks.location}")
 
 
 def _watch(locks: Locks, look: Callable[[], list[Inspection]], *, as_json: bool) -> None:

@@ -328,11 +328,16 @@ class LoopGuard:
 class Block:
     """A `with` block around a lease; a thread cannot be interrupted from outside."""
 
-    __slots__ = ("context",)
+    __slots__ = ("_thread",)
     can_interrupt = False
 
     def __init__(self, thread: Context) -> None:
-        self.context: Context = thread
+        self._thread = thread
+
+    @property
+    def context(self) -> Context:
+        """Whose block it is."""
+        return self._thread
 
     def interrupt(self, _message: str) -> None:
         """Do nothing: the body learns of the loss from `check()` or when it leaves."""
