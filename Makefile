@@ -123,6 +123,10 @@ generate: $(STAMP) ## Write the sync flavour and the generated parts of the docs
 	$(RUN) tools/generate_sync.py
 	$(RUN) tools/generate_docs.py
 
+.PHONY: docs
+docs: $(STAMP) ## Build the documentation site into build/site, without a network
+	$(RUN) tools/build_site.py
+
 .PHONY: wheel
 wheel: $(STAMP) ## Build the wheel into dist/, without a network
 	$(RUN) -m build --no-isolation --wheel

@@ -57,6 +57,7 @@ EARLY = (
     "tests/backends/test_stock.py",
     "tests/fencing/test_stock.py",
     "tests/sql_rows/",
+    "tests/browser/",
     "tests/examples/",
     "tests/interrupts/test_interrupts.py",
     "tests/backends/mysql/test_contract.py",

@@ -1,0 +1,93 @@
+"""A real browser, asked in the words of WebDriver over plain HTTP: no library is between."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import urllib.request
+from pathlib import Path
+from typing import Any, Self
+
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    # In a container /dev/shm may be too small for it.
+    "--disable-dev-shm-usage",
+    # A page that asks another host for anything gets an error, which is then on its console.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+PATIENCE = 120.0
+STARTED = re.compile(rb"started successfully on port (\d+)")
+
+
+class Browser:
+    """Chromium as wide as a phone, and its driver; both end when the block is left."""
+
+    def __init__(self, folder: Path, *, width: int = 390, height: int = 844) -> None:
+        self._folder = folder
+        self._metrics = {"width": width, "height": height, "pixelRatio": 1.0, "touch": False}
+
+    def __enter__(self) -> Self:
+        self._driver = subprocess.Popen(
+            ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+        )
+        try:
+            self._address = f"http://127.0.0.1:{self._port()}/session"
+            self._address += f"/{self._open()}"
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def _port(self) -> int:
+        assert self._driver.stdout is not None
+        for line in self._driver.stdout:
+            if found := STARTED.search(line):
+                return int(found[1])
+        raise AssertionError("chromedriver ended before it had begun")
+
+    def _open(self) -> str:
+        options = {
+            "binary": shutil.which("chromium"),
+            "args": [*FLAGS, f"--user-data-dir={self._folder / 'profile'}"],
+            "mobileEmulation": {"deviceMetrics": self._metrics},
+        }
+        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        answer = self._ask("POST", "", {"capabilities": {"alwaysMatch": wanted}})
+        return str(answer["sessionId"])
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._ask("DELETE", "")
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self._driver.terminate()
+        self._driver.communicate()
+
+    def open(self, url: str) -> None:
+        """Go there, and return when the page and all that it asks for is loaded."""
+        self._ask("POST", "/url", {"url": url})
+
+    def run(self, script: str) -> Any:
+        """Return what a script returns on the page."""
+        return self._ask("POST", "/execute/sync", {"script": script, "args": []})
+
+    def complaints(self) -> list[str]:
+        """Return what was written on the console since the last time, but for mere notes."""
+        said = self._ask("POST", "/se/log", {"type": "browser"})
+        return [one["message"] for one in said if one["level"] in {"WARNING", "SEVERE"}]
+
+    def _ask(self, method: str, path: str, body: object = None) -> Any:
+        data = None if method == "DELETE" else json.dumps(body or {}).encode()
+        request = urllib.request.Request(  # noqa: S310 - our own driver
+            self._address + path,
+            data=data,
+            method=method,
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310 - as above
+            return json.load(answer)["value"]

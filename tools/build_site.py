@@ -1,0 +1,213 @@
+"""Build the documentation site of the pages that are there: `make docs`.
+
+    tools/build_site.py [FOLDER]    into that folder, else into build/site
+
+The pages are Markdown that reads well on a code host, and stay as they are. They are gathered
+in a folder of their own, where the README is the first page; links between them lead to where
+they are there, and links to source files to the project's address. What the sidebar lists, and
+in which order, is what docs/README.md lists. Sphinx makes the site; a warning of it, such as a
+link that leads nowhere, is an error.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from os.path import relpath
+from pathlib import Path, PurePosixPath
+
+import holdfast
+from holdfast import errors
+
+ROOT = Path(__file__).resolve().parent.parent
+SETTINGS = ROOT / "tools" / "site"
+INDEX = "docs/README.md"
+
+BESIDES = {
+    "README.md": "index.md",
+    INDEX: "pages.md",
+    "ARCHITECTURE.md": "architecture.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+}
+"""What is called otherwise on the site; every other page is there as below docs."""
+
+GROUPS = (
+    ("Fence what you write to", r"how-to/fence-"),
+    ("With a framework", r"how-to/(apscheduler|celery|django|fastapi|kubernetes|sqlalchemy)\."),
+    ("Coming from", r"how-to/from-(?!writing-to-reading)"),
+    ("Help", r"troubleshooting|faq"),
+    ("How to", r"how-to/"),
+    ("Concepts", r"concepts/"),
+    ("Backends", r"backends/"),
+    ("Reference", r"reference/"),
+    ("Measured", r"benchmarks/"),
+    ("Decisions", r"decisions/"),
+)
+SHOWN = (
+    *("How to", "Concepts", "Backends", "Fence what you write to", "With a framework"),
+    *("Coming from", "Help", "Reference", "Measured", "Decisions"),
+)
+
+LINK = re.compile(r"(?P<head>!?\[[^\]]*\]\()(?P<target>[^)\s]+)\)")
+FENCE = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+ELSEWHERE = ("https://", "http://", "mailto:", "#")
+
+LOCKS = ("Lock", "RWLock", "Semaphore", "AllOf", "Lease")
+ASYNC = tuple(f"Async{name}" for name in ("Locks", *LOCKS))
+BACKENDS = ("Backend", "AsyncBackend")
+VALUES = tuple(
+    name
+    for name in holdfast.__all__
+    if name not in {"Locks", *LOCKS, *ASYNC, *BACKENDS, *errors.__all__}
+)
+API: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
+    "client": ("the client", "holdfast", ("Locks",)),
+    "locks": ("locks and leases", "holdfast", LOCKS),
+    "asyncio": ("asyncio", "holdfast", ASYNC),
+    "values": ("values and events", "holdfast", VALUES),
+    "errors": ("errors", "holdfast.errors", None),
+    "backends": ("writing a backend", "holdfast", BACKENDS),
+    "fencing": ("fencing", "holdfast.fencing", None),
+    "sql-rows": ("rows of your own", "holdfast.sql_rows", None),
+    "testing": (
+        "testing",
+        "holdfast.testing",
+        ("FaultyBackend", "ManualClock", "VirtualClock", "VirtualTimeLoop", "run_in_virtual_time"),
+    ),
+}
+"""The pages of the reference that is made of docstrings: title, module, names (None is all)."""
+
+
+def main() -> None:
+    """Run from the command line."""
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "site")
+    with tempfile.TemporaryDirectory(prefix="holdfast-site-") as folder:
+        gather(Path(folder))
+        build(Path(folder), target)
+    print(f"built {target}; open {target / 'index.html'}")
+
+
+def build(pages: Path, target: Path) -> None:
+    """Let Sphinx make the site; the exit code is its own where it complains."""
+    shutil.rmtree(target, ignore_errors=True)
+    options = "-b", "html", "-q", "-W", "--keep-going", "-d", pages / ".doctrees", "-c", SETTINGS
+    done = subprocess.run([sys.executable, "-m", "sphinx", *options, pages, target], check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+# -- the pages -----------------------------------------------------------------------------
+
+
+def gather(folder: Path) -> None:
+    """Write all pages into the folder, with what they show."""
+    address = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"][
+        "metadata"
+    ]["hooks"]["custom"]["address"]
+    sources = [*BESIDES, *(path.relative_to(ROOT).as_posix() for path in written())]
+    for source in dict.fromkeys(sources):
+        path = folder / place(source)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = moved((ROOT / source).read_text(encoding="utf-8"), source, address)
+        if source == "README.md":
+            text += "\n".join(sidebar())
+        path.write_text(text, encoding="utf-8")
+    for picture in (ROOT / "docs").rglob("*.svg"):
+        path = folder / picture.relative_to(ROOT / "docs")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(picture, path)
+    write_api(folder / "api")
+
+
+def written() -> Iterator[Path]:
+    """Yield the pages below docs."""
+    yield from sorted((ROOT / "docs").rglob("*.md"))
+
+
+def place(source: str) -> str:
+    """Return where a page of the repository is on the site."""
+    return BESIDES.get(source) or source.removeprefix("docs/")
+
+
+def moved(text: str, source: str, address: str) -> str:
+    """Return the page with links that are right where it is on the site."""
+
+    def led(found: re.Match[str]) -> str:
+        target = found["target"]
+        if target.startswith(ELSEWHERE):
+            return found[0]
+        name, mark, anchor = target.partition("#")
+        path = relpath(PurePosixPath(source).parent / name, ".")
+        if path in BESIDES or path.startswith("docs/"):
+            there = relpath(place(path), PurePosixPath(place(source)).parent)
+            return f"{found['head']}{there}{mark}{anchor})"
+        return f"{found['head']}{address}/blob/main/{path}{mark}{anchor})"
+
+    parts = FENCE.split(text)
+    fences = FENCE.findall(text)
+    changed = [LINK.sub(led, part) for part in parts]
+    return changed[0] + "".join(
+        fence + part for fence, part in zip(fences, changed[1:], strict=True)
+    )
+
+
+def sidebar() -> Iterator[str]:
+    """Yield what makes Sphinx list the pages: in the order of docs/README.md, in groups."""
+    listed = LINK.findall((ROOT / INDEX).read_text(encoding="utf-8"))
+    pages = [
+        target.partition("#")[0] for _, target in listed if not target.startswith(("http", ".."))
+    ]
+    groups: dict[str, list[str]] = {caption: [] for caption in SHOWN}
+    for page in dict.fromkeys(pages):
+        caption = next(caption for caption, pattern in GROUPS if re.match(pattern, page))
+        groups[caption].append(page)
+    groups["Reference"] += [f"api/{name}" for name in API]
+    groups["Decisions"] = ["architecture.md", *groups["Decisions"]]
+    yield from toctree("", ["pages.md"])
+    for caption, found in groups.items():
+        yield from toctree(caption, found)
+    yield from toctree("The project", ["contributing.md", "security.md", "changelog.md"])
+
+
+def toctree(caption: str, pages: list[str]) -> Iterator[str]:
+    """Yield one list of pages."""
+    yield from ("", "```{toctree}", ":hidden:", ":titlesonly:", ":maxdepth: 1")
+    if caption:
+        yield f":caption: {caption}"
+    yield from ("", *pages, "```")
+
+
+# -- the reference -------------------------------------------------------------------------
+
+
+def write_api(folder: Path) -> None:
+    """Write the pages that Sphinx fills with docstrings."""
+    folder.mkdir()
+    for name, (title, module, names) in API.items():
+        (folder / f"{name}.rst").write_text("\n".join(api_page(title, module, names)) + "\n")
+
+
+def api_page(title: str, module: str, names: tuple[str, ...] | None) -> Iterator[str]:
+    """Yield a page of the reference."""
+    heading = f"API: {title}"
+    yield from (heading, "=" * len(heading), "")
+    if names is None:
+        yield from (f".. automodule:: {module}", "   :members:", "   :show-inheritance:", "")
+        return
+    for name in names:
+        kind = "autoclass" if name[0].isupper() else "autofunction"
+        yield f".. {kind}:: {module}.{name}"
+        if kind == "autoclass":
+            yield from ("   :members:", "   :inherited-members:")
+        yield ""
+
+
+if __name__ == "__main__":
+    main()
