@@ -61,7 +61,7 @@ def sentences(cycle: Cycle) -> list[str]:
 
 
 def cycle_fields(cycle: Cycle) -> list[dict[str, Any]]:
-    """Return a cycle for JSON: each waits because of the next, and the last because of the first."""
+    """Return a cycle for JSON: each waits because of the next, the last because of the first."""
     return [
         {"waits_for": one.name, "behind_a_waiter": one.is_ahead, **owner_fields(one.who)}
         for one in cycle
