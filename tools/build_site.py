@@ -59,7 +59,7 @@ LINK = re.compile(r"(?P<head>!?\[[^\]]*\]\()(?P<target>[^)\s]+)\)")
 FENCE = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 ELSEWHERE = ("https://", "http://", "mailto:", "#")
 
-LOCKS = ("Lock", "RWLock", "Semaphore", "AllOf", "Lease")
+LOCKS = ("Lock", "RWLock", "Semaphore", "AllOf", "Sharded", "Lease", "ShardLease")
 ASYNC = tuple(f"Async{name}" for name in ("Locks", *LOCKS))
 BACKENDS = ("Backend", "AsyncBackend")
 VALUES = tuple(
