@@ -45,7 +45,7 @@ class Watchdog:
         self.watched: dict[Hold, None] = {}
         """The leases that it looks after; touched under the client's state lock."""
         self._renewing: set[runtime.Task] = set()
-        self.ends_first = NEVER
+        self.ends_first: float = NEVER
         """When the first of them ends: `notice` has nothing to tell before."""
         self._wake_at = NEVER
         self._kick: runtime.Event | None = None

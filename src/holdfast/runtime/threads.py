@@ -318,7 +318,7 @@ class LoopGuard:
                 "Holdfast does not work; gevent and plain threads are supported, and so is asyncio"
             )
 
-    context = staticmethod(threading.current_thread)
+    context: staticmethod[[], Context] = staticmethod(threading.current_thread)
     """Return the current owner context."""
 
     def check(self) -> None:

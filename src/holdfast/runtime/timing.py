@@ -20,7 +20,7 @@ class OneTimer:
         self._loop = asyncio.get_running_loop()
         self._look = look
         self._handle: asyncio.TimerHandle | None = None
-        self.moment = NEVER
+        self.moment: float = NEVER
         """When it looks next."""
 
     def at(self, moment: float) -> None:
