@@ -13,6 +13,7 @@ SUITES = (
     "redis",
     "redlock",
     "rows",
+    "shards",
     "sql",
     "waiting",
     "zookeeper",

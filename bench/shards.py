@@ -1,0 +1,117 @@
+"""One stock, many sellers: behind one lock, and in shards.
+
+Each sale holds its lock for a millisecond, as a row that is read and written would. What is left
+stands in a file, a number for each shard, and nobody sells more or less than there was.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import struct
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Barrier
+
+from bench.measuring import machine
+from bench.reporting import Report
+from bench.waiting import redis_store, sqlite_store
+
+GOODS = 10_000
+SELLERS = 32
+SHARDS = 8
+WORK = 0.001
+
+
+class Goods:
+    """What is left of each shard, in a file that all sellers have."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_RDWR)
+
+    def sell(self, shard: int) -> bool:
+        """Sell one of a shard, if any is left; the caller holds its lock."""
+        [left] = struct.unpack("=q", os.pread(self._file, 8, 8 * shard))
+        if not left:
+            return False
+        time.sleep(WORK)
+        os.pwrite(self._file, struct.pack("=q", left - 1), 8 * shard)
+        return True
+
+
+def sell(together: Barrier, sold: SimpleQueue[int], url: str, path: str, shards: int) -> None:
+    """Sell until nothing is left, and say how many."""
+    import holdfast  # noqa: PLC0415 - after the fork
+
+    goods, mine = Goods(path), 0
+    with holdfast.Locks(url, request_timeout=30) as locks:
+        lease: holdfast.Lease
+        stock = locks.sharded("stock", shards=shards)
+        others = set(range(shards))
+        together.wait(600)
+        while others:
+            if len(others) == shards:
+                lease = any_shard = stock.acquire_any()
+                shard = any_shard.shard
+            else:  # some are sold out: another of those that may have some left
+                shard = random.choice([*others])  # noqa: S311 - out of step with the others
+                lease = locks.lock(stock.names[shard]).acquire()
+            with lease:
+                has_sold = goods.sell(shard)
+            mine += has_sold
+            if not has_sold:
+                others.discard(shard)
+    sold.put(mine)
+
+
+def rate(url: str, shards: int) -> tuple[float, int]:
+    """Return how many were sold in a second, and how many in all."""
+    context = multiprocessing.get_context("fork")
+    together, sold = context.Barrier(SELLERS + 1), context.SimpleQueue()
+    with _stock(shards) as path:
+        sellers = [
+            context.Process(target=sell, args=(together, sold, url, path, shards))
+            for _ in range(SELLERS)
+        ]
+        for one in sellers:
+            one.start()
+        together.wait(600)
+        started = time.perf_counter()
+        number = sum(sold.get() for _ in sellers)
+        took = time.perf_counter() - started
+        for one in sellers:
+            one.join()
+    return number / took, number
+
+
+@contextmanager
+def _stock(shards: int) -> Iterator[str]:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(struct.pack("=q", GOODS // shards) * shards)
+        file.flush()
+        yield file.name
+
+
+def main() -> Report:
+    """Run the suite."""
+    report = Report("shards", "One lock, and one in shards")
+    report.say(machine())
+    rows = []
+    for name, store in (("redis", redis_store), ("sqlite", sqlite_store)):
+        with store() as url:
+            single, sold_singly = rate(url, 1)
+            sharded, sold = rate(url, SHARDS)
+        rows.append(
+            [name, f"{single:.0f}", f"{sharded:.0f}", f"{sharded / single:.1f}", f"{sold_singly}",
+             f"{sold}"]
+        )  # fmt: skip
+    report.table(
+        f"{SELLERS} processes sell {GOODS:,}, each sale holding {WORK * 1e3:g} ms",
+        ["store", "one lock, sales/s", f"{SHARDS} shards, sales/s", "times", "sold", "sold"],
+        rows,
+    )
+    return report
