@@ -7,7 +7,6 @@ names a directory for all of them; where it does not, each process makes its own
 from __future__ import annotations
 
 import atexit
-import fcntl
 import os
 import shutil
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.challenge.servers.leaving_nothing import run_directory
+from holdfast.platforms import here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ MADE_IN = "HOLDFAST_CHALLENGE_MADE_IN"
 
 def share_what_is_made() -> None:
     """Let this process and all that it starts make together what is dear, unless they do."""
-    if MADE_IN not in os.environ:
+    if here.IS_POSIX and MADE_IN not in os.environ:  # nowhere else are servers started
         directory = run_directory("holdfast-made-")
         directory.chmod(0o755)  # servers are not root, and some read what was made for them
         os.environ[MADE_IN] = str(directory)
@@ -54,9 +54,9 @@ def made_once(name: str, make: Callable[[Path], None]) -> Path:
 @contextmanager
 def _one_at_a_time(path: Path) -> Iterator[None]:
     with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        here.lock_alone(lock)
         try:
             yield
         finally:
             # Said, not only closed: a child that was forked meanwhile has the file open as well.
-            fcntl.flock(lock, fcntl.LOCK_UN)
+            here.unlock(lock)
