@@ -74,6 +74,15 @@ def test_forty_columns_show_a_few_lines_for_each():
     assert max(map(len, lines)) <= 40
 
 
+def test_what_does_not_fit_into_a_line_goes_on_below_its_beginning():
+    """And not at the edge, where the names stand, nor by a lone "s"."""
+    one = seen("pool", age=7500.0, capacity=12)
+
+    lines = shown(one, width=40)
+
+    assert lines[2:4] == ["  semaphore of 12, for 2 h 5 min,", "    ttl left 25 s"]
+
+
 def test_a_screen_has_no_room_for_columns_in_which_nothing_stands():
     """A pipe has: whoever counts columns there finds each where it always is."""
     for width, columns in ((80, 6), (None, 8)):

@@ -63,7 +63,7 @@ def laid_out(seen: Sequence[Inspection], *, width: int | None) -> Iterator[Line]
     widths = [max(map(_width, column)) for column in columns]
     if width is not None and sum(widths) + GAP * (len(widths) - 1) > width:
         for one in seen:
-            yield from _below_each_other(one)
+            yield from _below_each_other(one, width)
         return
     head, *shown = zip(*columns, strict=True)
     yield [(_joined(head, widths), "bold")]
@@ -87,16 +87,32 @@ def _held(seen: Inspection) -> Iterator[Cells]:
         yield closed(seen) or "nobody", "", "", "", role(None, seen.capacity)
 
 
-def _below_each_other(seen: Inspection) -> Iterator[Line]:
+def _below_each_other(seen: Inspection, width: int) -> Iterator[Line]:
     yield [(printable(seen.name), "bold")]
     for owner, age, left, token, kind in _held(seen):
         yield [(f"  held by {owner}" if age or left or token else f"  {owner}", "")]
         facts = [kind] + [f"for {age}"] * bool(age) + [f"ttl left {left}"] * bool(left)
-        yield [(f"  {', '.join(facts)}", "")]
+        yield from ([(line, "")] for line in _wrapped(facts, width))
         if token:
             yield [(f"  token {token}", "dim")]
     if seen.line:
         yield [(f"  {len(seen.line)} waiting, for {duration(_waited(seen))}", "yellow")]
+
+
+def _wrapped(facts: Sequence[str], width: int) -> Iterator[str]:
+    """Yield them in lines; no fact is broken, and the next line stands below the first."""
+    line = f"  {', '.join(facts)}"
+    if len(line) <= width:
+        yield line
+        return
+    line = f"  {facts[0]}"
+    for fact in facts[1:]:
+        if len(f"{line}, {fact},") <= width:
+            line += f", {fact}"
+        else:
+            yield f"{line},"
+            line = f"    {fact}"
+    yield line
 
 
 def _span(seconds: float | None) -> str:
