@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 
 from holdfast import Holder, Inspection, Owner, Waiter
 from holdfast.cli.waiting import sentence
-from holdfast.cli.wording import duration, ordinal
+from holdfast.cli.wording import ordinal
 from holdfast.model import printable
+from holdfast.observe.durations import duration
 
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [
+        (0.0004, "0.4 ms"),
         (0.012, "12 ms"),
         (1.56, "1.6 s"),
         (12.4, "12 s"),

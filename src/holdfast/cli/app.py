@@ -20,6 +20,7 @@ Examples:
   holdfast ls
   holdfast show nightly-report
   holdfast doctor
+  holdfast advise
   holdfast challenge --start redis
   holdfast demo
 
@@ -42,6 +43,7 @@ COMMANDS = {
     "show": "holdfast.cli.show:show",
     "break": "holdfast.cli.break_:break_",
     "doctor": "holdfast.cli.doctor:doctor",
+    "advise": "holdfast.cli.advise:advise",
     "init": "holdfast.cli.init:init",
     "challenge": "holdfast.cli.challenge.command:challenge",
     "demo": "holdfast.cli.demo.command:demo",

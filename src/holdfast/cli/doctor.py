@@ -5,17 +5,20 @@ from __future__ import annotations
 import platform
 import sys
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
 import holdfast
 from holdfast.cli.cycles import found_twice, sentences
+from holdfast.cli.findings import as_rows
 from holdfast.cli.options import CONTEXT, store_options
 from holdfast.cli.screen import plain, screen, write_json
 from holdfast.cli.store import opened, told
+from holdfast.errors import LockError
 from holdfast.model import Finding, TokenQuality
+from holdfast.observe.glance import findings_at_a_glance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +36,8 @@ Exit codes:
   0 no finding is an error; 1 one is; 69 the store is not available
 """
 
-STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "bold red"}
+MOST = 10_000
+"""At so many names in use the doctor looks."""
 
 TOKENS = {
     TokenQuality.NONE: "none: this store cannot stop a holder that was paused",
@@ -56,7 +60,7 @@ def doctor(*, url: str | None, namespace: str, as_json: bool) -> None:
         told(as_json=as_json),
         opened(url, namespace=namespace, alone_is_fine=True, must_exist=True) as locks,
     ):
-        findings = [*locks.diagnose(), *_deadlocks(locks)]
+        findings = [*locks.diagnose(), *_deadlocks(locks), *_of_leases(locks)]
         if as_json:
             write_json(
                 {
@@ -87,17 +91,19 @@ def _deadlocks(locks: Locks) -> list[Finding]:
     ]
 
 
+def _of_leases(locks: Locks) -> Sequence[Finding]:
+    try:
+        return findings_at_a_glance(islice(locks.survey(), MOST))
+    except LockError:
+        return ()  # why the store does not answer, its own findings have told
+
+
 def _print(where: str, declared: Capabilities, findings: Sequence[Finding]) -> None:
     console = screen()
     console.print(plain(f"holdfast {holdfast.__version__}, store {where}", "bold"))
-    rows = Table.grid(padding=(0, 2, 0, 0))
-    for subject, message in promises(declared):
-        rows.add_row(plain("promise", "bold"), subject, plain(message))
-    for one in findings:
-        rows.add_row(plain(one.level, STYLES[one.level]), plain(one.subject), plain(one.message))
-        if one.remedy:
-            rows.add_row("", "", plain(f"to fix it: {one.remedy}", "dim"))
-    console.print(rows)
+    declared_rows = [("promise", *one, "") for one in promises(declared)]
+    found_rows = [(one.level, one.subject, one.message, one.remedy) for one in findings]
+    console.print(as_rows([*declared_rows, *found_rows]))
 
 
 def promises(declared: Capabilities) -> list[tuple[str, str]]:

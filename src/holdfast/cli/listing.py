@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.screen import plain, table
-from holdfast.cli.wording import duration
 from holdfast.model import ALL
+from holdfast.observe.durations import duration
 
 if TYPE_CHECKING:
     from rich.table import Table

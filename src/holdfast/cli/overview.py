@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Literal
 from rich.cells import cell_len
 
 from holdfast.cli.listing import role
-from holdfast.cli.wording import closed, duration
+from holdfast.cli.wording import closed
 from holdfast.model import printable
+from holdfast.observe.durations import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

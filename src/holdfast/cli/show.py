@@ -11,7 +11,7 @@ from holdfast.cli.listing import as_fields, details, kind
 from holdfast.cli.options import CONTEXT, name_argument, store_options
 from holdfast.cli.screen import plain, screen, write_json
 from holdfast.cli.store import opened, tell, told
-from holdfast.cli.wording import duration
+from holdfast.observe.durations import duration
 from holdfast.options import closest
 
 if TYPE_CHECKING:

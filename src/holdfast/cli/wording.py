@@ -5,26 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from holdfast.observe.durations import duration
+
 if TYPE_CHECKING:
     from datetime import datetime
 
     from holdfast.model import Inspection
-
-MINUTE, HOUR, DAY = 60, 3600, 86400
-TENTHS_BELOW = 9.95
-
-
-def duration(seconds: float) -> str:
-    """Return a time span in the two largest units that matter."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < MINUTE:
-        return f"{seconds:.0f} s" if seconds >= TENTHS_BELOW else f"{seconds:.1f} s"
-    for large, unit, small, rest in ((MINUTE, "min", 1, "s"), (HOUR, "h", MINUTE, "min")):
-        if seconds < large * (24 if unit == "h" else 60):
-            more = int(seconds % large) // small
-            return f"{int(seconds) // large} {unit}" + (f" {more} {rest}" if more else "")
-    return f"{int(seconds) // DAY} d {int(seconds % DAY) // HOUR} h"
 
 
 def ordinal(number: int) -> str:

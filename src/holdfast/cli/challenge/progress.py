@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.challenge.report.wording import many
 from holdfast.cli.waiting import CLEAR, is_wanted
-from holdfast.cli.wording import duration
 from holdfast.model import printable
+from holdfast.observe.durations import duration
 
 if TYPE_CHECKING:
     from typing import Self, TextIO

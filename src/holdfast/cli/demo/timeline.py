@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from holdfast.cli.wording import duration
+from holdfast.observe.durations import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

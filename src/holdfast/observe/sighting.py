@@ -1,0 +1,76 @@
+"""One hold as it was seen in the store, at one look or at several: what that says of its ttl.
+
+A store tells for how long a hold has lasted and how long it has still to run. Before the first
+renewal the two add up to the ttl, exactly; a renewal is seen by the time left growing again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+NOT_YET_RENEWED: Final = 2.0
+"""A lease is renewed when a third of its ttl is over. While twice as much is left, none was."""
+OVERDUE: Final = 0.5
+"""One that has less than half of its time left, and was not renewed before, nobody renews."""
+SLACK: Final = 0.05
+"""What rounding and the time of a look may make of a second."""
+
+
+class Sighting:
+    """What is known of one hold, after each look that saw it."""
+
+    __slots__ = (
+        "_until",
+        "first_at",
+        "last_age",
+        "last_at",
+        "least_left",
+        "most_left",
+        "renewals",
+        "ttl",
+        "was_overdue",
+    )
+
+    def __init__(self, *, at: float, age: float, left: float | None) -> None:
+        self.first_at = self.last_at = at
+        self.last_age = age
+        self.renewals = 0
+        self.ttl: float | None = None
+        """None while it is not known: the store does not tell, or it was first seen later."""
+        self.most_left = left or 0.0
+        self.least_left = left
+        self.was_overdue = False
+        self._until = None if left is None else at + left
+        if left is not None and left >= age * NOT_YET_RENEWED:
+            self.ttl = age + left
+
+    def again(self, *, at: float, age: float, left: float | None) -> None:
+        """Know that it is still there."""
+        self.last_at, self.last_age = at, age
+        if left is None or self._until is None:
+            return
+        if at + left > self._until + SLACK:
+            self._until = at + left
+            if self.ttl is not None and left > self.ttl + SLACK:
+                # It was handed on by who had it before, for a short while, and is confirmed now.
+                self.ttl = age + left if left >= age * NOT_YET_RENEWED else left
+                self.least_left = left
+            else:
+                self.renewals += 1
+        elif left < (self.ttl or at - self.first_at + left) * OVERDUE:
+            self.was_overdue = True
+        self.most_left = max(self.most_left, left)
+        self.least_left = left if self.least_left is None else min(self.least_left, left)
+
+    @property
+    def is_unrenewed(self) -> bool:
+        """Whether it is known that nobody renews it."""
+        return self.was_overdue and not self.renewals
+
+    def ended(self, *, by: float) -> float:
+        """Return how long it lasted at most, if a look at that time did not see it any more."""
+        return self.last_age + by - self.last_at
+
+    def has_run_out(self, *, by: float) -> bool:
+        """Whether its time was over when it was not seen any more: perhaps nobody released it."""
+        return self._until is not None and self._until <= by + SLACK

@@ -1,0 +1,148 @@
+"""Looking at a store now and then: what can be known of its leases by that, and what cannot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from virtual import virtual, virtual_clock
+
+from holdfast import AsyncLocks
+from holdfast.backends.memory.store import MemoryStore
+from holdfast.observe.advice import Kind
+from holdfast.observe.advising import advice_on
+from holdfast.observe.looking import Looking
+from holdfast.testing import run_in_virtual_time
+
+EVERY = 0.2
+
+
+def watched(work: Callable[[Callable[[], AsyncLocks]], Awaitable[None]], *, seconds: float):
+    """Return the figures of one who looks on, while clients of one store are at work."""
+
+    async def main() -> Looking:
+        clock = virtual_clock()
+        store = MemoryStore(clock)
+        opened = [virtual(store)[0]]
+
+        def another() -> AsyncLocks:
+            opened.append(virtual(store)[0])
+            return opened[-1]
+
+        working = asyncio.ensure_future(work(another))
+        looking, began = Looking(), clock.now()
+        while clock.now() < began + seconds:
+            await asyncio.sleep(EVERY)
+            looking.look([one async for one in opened[0].survey()], at=clock.now())
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        for one in opened:
+            await one.aclose()
+        return looking
+
+    return run_in_virtual_time(main()).figures()
+
+
+async def for_ever(locks: AsyncLocks, name: str, hold: float, pause: float, **options: Any) -> None:
+    number = 0
+    while True:
+        number += 1
+        lease = await locks.lock(name.format(number), **options).acquire()
+        await asyncio.sleep(hold)
+        if lease.is_trusted:
+            await lease.release()
+        await asyncio.sleep(pause)
+
+
+def test_the_ttl_and_the_length_of_holds_are_seen() -> None:
+    async def work(another) -> None:
+        await for_ever(another(), "order:{}", 1.0, 0.5, ttl=30.0)
+
+    [figures] = watched(work, seconds=90)
+
+    assert (figures.pattern, figures.ttl, figures.source) == ("order:*", 30.0, "looks")
+    assert 55 <= figures.holds.count <= 60
+    assert 1.0 <= figures.holds.mean <= 1.0 + EVERY
+    assert figures.holds.longest <= 1.0 + 2 * EVERY
+    [found] = advice_on(figures)
+    assert (found.kind, found.ttl) == (Kind.TTL_LONG, 6.0)
+    assert "holds, at most 1." in found.message
+
+
+def test_holds_shorter_than_the_interval_are_seen_by_chance_and_never_as_longer_than_it() -> None:
+    async def work(another) -> None:
+        await for_ever(another(), "order:{}", 0.05, 0.07, ttl=30.0)
+
+    [figures] = watched(work, seconds=60)
+
+    assert figures.holds.count < 300  # of 500
+    assert 0.05 <= figures.holds.longest <= 0.05 + 2 * EVERY
+
+
+@pytest.mark.parametrize(("hold", "renews"), [(20.0, True), (2.9, False)])
+def test_it_is_seen_whether_a_lease_is_renewed(hold, renews) -> None:
+    async def work(another) -> None:
+        await for_ever(another(), "order:{}", hold, 0.5, ttl=3.0, renew=renews)
+
+    [figures] = watched(work, seconds=120)
+
+    assert (figures.ttl, figures.renews) == (3.0, renews)
+    assert bool(figures.renewals) is renews
+    assert figures.at_risk == 0
+
+
+def test_a_hold_that_is_not_renewed_and_runs_out_is_seen() -> None:
+    async def work(another) -> None:
+        locks = another()
+        await asyncio.gather(
+            for_ever(locks, "slow:{}", 5.0, 1.0, ttl=2.0, renew=False),
+            for_ever(locks, "quick:{}", 1.0, 1.0, ttl=2.0, renew=False),
+        )
+
+    by_pattern = {one.pattern: one for one in watched(work, seconds=240)}
+
+    [found] = advice_on(by_pattern["slow:*"])
+    assert found.kind is Kind.HOLD_EXCEEDS
+    assert "at most 100% of holds" in found.message
+    assert by_pattern["quick:*"].exceeded == 0
+
+
+def test_a_crowd_is_told_from_one_long_hold() -> None:
+    async def work(another) -> None:
+        crowd = [for_ever(another(), "stock", 0.05, 0.0, ttl=10.0) for _ in range(12)]
+        behind = [for_ever(another(), "report", 600.0, 0.0, ttl=10.0) for _ in range(5)]
+        await asyncio.gather(*crowd, *behind)
+
+    by_pattern = {one.pattern: one for one in watched(work, seconds=60)}
+
+    stock = by_pattern["stock"].busiest
+    assert stock is not None
+    assert stock.in_use > 0.95
+    assert 10 <= stock.line <= 12
+    found = advice_on(by_pattern["stock"])
+    assert [(one.kind, one.shards) for one in found] == [(Kind.SHARD, 16)]
+    assert "in line on average, and " in found[0].message
+    [of_report] = advice_on(by_pattern["report"])
+    assert of_report.kind is Kind.TOO_FEW
+
+
+def test_a_hold_that_goes_on_explains_long_waits() -> None:
+    async def work(another) -> None:
+        await asyncio.gather(
+            for_ever(another(), "report", 20.0, 0.0, ttl=30.0),
+            for_ever(another(), "report", 20.0, 0.0, ttl=30.0),
+        )
+
+    [figures] = watched(work, seconds=30)
+
+    assert figures.waits.longest >= 15
+    assert not figures.has_waited_for_the_dead
+
+
+def test_what_nobody_uses_has_no_figures() -> None:
+    async def work(another) -> None:
+        await asyncio.sleep(1)
+
+    assert watched(work, seconds=2) == ()

@@ -1,0 +1,48 @@
+"""Spans of time: few numbers say what many were like."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.observe.spans import LAST, SHORTEST, Spans, Spread
+
+seconds = st.floats(min_value=0.0, max_value=1e6)
+
+
+def counted(many: list[float]) -> Spans:
+    spans = Spans()
+    for one in many:
+        spans.add(one)
+    return spans
+
+
+@given(many=st.lists(seconds, min_size=1), part=st.sampled_from([0.01, 0.5, 0.9, 0.99, 1.0]))
+def test_a_quantile_is_never_too_short_and_at_most_a_fifth_too_long(many, part) -> None:
+    exact = sorted(many)[math.ceil(len(many) * part) - 1]
+
+    quantile = counted(many).quantile(part)
+
+    assert quantile >= exact or quantile == pytest.approx(exact)
+    assert quantile <= max(SHORTEST, exact * 1.1893)
+
+
+@given(many=st.lists(seconds, min_size=1))
+def test_count_mean_and_longest_are_exact(many) -> None:
+    spread = counted(many).spread()
+
+    assert spread.count == len(many)
+    assert spread.mean == pytest.approx(math.fsum(many) / len(many))
+    assert spread.longest == max(many)
+
+
+@given(many=st.lists(st.floats(min_value=-1e9, max_value=1e300), max_size=300))
+def test_memory_does_not_grow_with_what_is_counted(many) -> None:
+    assert len(counted(many)._buckets) <= LAST + 1
+
+
+def test_none_are_like_nothing() -> None:
+    assert Spans().spread() == Spread(0, 0.0, 0.0, 0.0, 0.0)
