@@ -64,9 +64,11 @@ class Waiting(Event):
 
 @dataclass(frozen=True, slots=True)
 class Acquired(Event):
-    """A lease began after `waited` seconds."""
+    """A lease began after `waited` seconds, with this ttl; `renews` says whether it is renewed."""
 
     waited: float
+    ttl: float = 0.0
+    renews: bool = True
 
 
 @dataclass(frozen=True, slots=True)

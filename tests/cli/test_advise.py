@@ -23,7 +23,7 @@ def test_what_is_in_use_is_told_by_pattern_with_its_figures(cli, locks):
     assert answer["looks"] >= 2
     [one] = answer["advice"]
     assert (one["kind"], one["figures"]["pattern"]) == ("too_few", "order:*")
-    assert one["figures"]["ttl"] == pytest.approx(60, abs=0.2)
+    assert one["figures"]["ttl"] == pytest.approx(60, rel=0.02)
     assert one["figures"]["source"] == "looks"
 
 

@@ -64,6 +64,11 @@ class AsyncTelling:
         )
         return AsyncDelivery(deliver, what=f"the hook {hook!r}", logger=self.logger)
 
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """Who is told."""
+        return tuple(hook for hook, _ in self._hooks)
+
     # -- what happens ------------------------------------------------------------------
 
     def emit(self, kind: type[Event], grant: Grant, *facts: object) -> None:

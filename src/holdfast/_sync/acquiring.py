@@ -390,7 +390,7 @@ class Acquisition:
         runtime.remember_context(self.context)
         if client.telling.away:
             client.telling.answered(self.claim)
-        client.emit(Acquired, grant, now - self.started)
+        client.emit(Acquired, grant, now - self.started, grant.ttl, hold.renews)
         if now >= client.watchdog.ends_first:
             client.watchdog.notice(now)
         return hold

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from holdfast._sync.lease import Lease
     from holdfast.model import Capabilities, Finding, Holder, Inspection
+    from holdfast.observe.advice import Advice
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -303,6 +304,22 @@ class Locks(Opening):
         self._client.enter()
         deadline = self._client.request_deadline()
         return tuple(self._client.backend.diagnose(deadline=deadline))
+
+    def advice(self) -> tuple[Advice, ...]:
+        """Return what can be said by now of the ttls and lines of this client's locks.
+
+        Asks nothing of the store: it rests on what an advisor has heard, which is given to the
+        client as `on_event=holdfast.observe.Advisor()`. The last moments may be missing.
+        """
+        from holdfast.observe.advisor import Advisor  # noqa: PLC0415 - few ask for it
+
+        for hook in self._client.telling.hooks:
+            if isinstance(hook, Advisor):
+                return hook.advice()
+        raise ConfigurationError(
+            "nobody has listened, so there is no advice: give the client an advisor, "
+            "on_event=holdfast.observe.Advisor()"
+        )
 
     # -- closing -----------------------------------------------------------------------
 

@@ -27,6 +27,8 @@ MOST_NAMES: Final = 10_000
 """Of so many names is known how they fare; what comes later is left out."""
 MOST_ENDED: Final = 100_000
 """Of so many holds that have ended is known how long they were."""
+ALIKE: Final = 0.02
+"""Two that differ by less than this part are one ttl."""
 KINDS: Final = {1: "lock", ALL: "rwlock"}
 
 
@@ -36,8 +38,11 @@ class NameSeen:
     __slots__ = ("held", "holders", "in_line", "kind", "waited_for")
 
     def __init__(self, capacity: int) -> None:
-        self.kind = KINDS.get(capacity, "semaphore")
-        self.held = self.holders = self.in_line = self.waited_for = 0
+        self.kind: str = KINDS.get(capacity, "semaphore")
+        self.held: int = 0
+        self.holders: int = 0
+        self.in_line: int = 0
+        self.waited_for: int = 0
 
     def as_busiest(self, name: str, *, looks: int) -> Busiest:
         """Return it as what was seen of the busiest name."""
@@ -54,7 +59,7 @@ class Looking:
     """Is shown a store again and again, and knows what came and went meanwhile."""
 
     def __init__(self) -> None:
-        self.looks = 0
+        self.looks: int = 0
         self._first_at = self._last_at = 0.0
         self._names: dict[str, NameSeen] = {}
         self._holding: dict[tuple[str, object], Sighting] = {}
@@ -176,7 +181,9 @@ class Looking:
 def _ttl(sighting: Sighting, known: Iterable[float]) -> float:
     """Return the ttl, to a tenth of a second; 0 where nobody can know."""
     if sighting.ttl is not None:
-        return round(sighting.ttl, 1)
+        # A busy store may tell age and time left a moment apart.
+        alike = [one for one in known if abs(one - sighting.ttl) <= max(0.1, one * ALIKE)]
+        return alike[0] if alike else round(sighting.ttl, 1)
     longer = [one for one in known if one >= sighting.most_left - SLACK]
     return min(longer) if longer else float(round(sighting.most_left))
 

@@ -32,14 +32,15 @@ class Sighting:
     )
 
     def __init__(self, *, at: float, age: float, left: float | None) -> None:
-        self.first_at = self.last_at = at
-        self.last_age = age
-        self.renewals = 0
+        self.first_at: float = at
+        self.last_at: float = at
+        self.last_age: float = age
+        self.renewals: int = 0
         self.ttl: float | None = None
         """None while it is not known: the store does not tell, or it was first seen later."""
-        self.most_left = left or 0.0
-        self.least_left = left
-        self.was_overdue = False
+        self.most_left: float = left or 0.0
+        self.least_left: float | None = left
+        self.was_overdue: bool = False
         self._until = None if left is None else at + left
         if left is not None and left >= age * NOT_YET_RENEWED:
             self.ttl = age + left

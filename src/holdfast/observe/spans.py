@@ -36,9 +36,9 @@ class Spans:
 
     def __init__(self) -> None:
         self._buckets: dict[int, int] = {}
-        self.count = 0
-        self.total = 0.0
-        self.longest = 0.0
+        self.count: int = 0
+        self.total: float = 0.0
+        self.longest: float = 0.0
 
     def add(self, seconds: float) -> None:
         """Count one; what a clock that was set back made negative is nothing."""

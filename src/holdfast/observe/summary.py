@@ -28,7 +28,7 @@ class Summary:
         self._waiting: dict[str, None] = {}
         self._first: float | None = None
         self._last = 0.0
-        self.left_out = 0
+        self.left_out: int = 0
         """How many leases were not counted, because there were too many patterns."""
         self._acts: dict[str, Callable[..., None]] = {
             "Waiting": self._waits,

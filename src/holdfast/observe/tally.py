@@ -21,8 +21,11 @@ class NameTally:
     __slots__ = ("acquired", "held", "released", "stood_in_line", "waited")
 
     def __init__(self) -> None:
-        self.acquired = self.stood_in_line = self.released = 0
-        self.waited = self.held = 0.0
+        self.acquired: int = 0
+        self.stood_in_line: int = 0
+        self.released: int = 0
+        self.waited: float = 0.0
+        self.held: float = 0.0
 
     def as_busiest(self, name: str) -> Busiest:
         """Return it as what was seen of the busiest name."""
@@ -39,13 +42,15 @@ class Tally:
     """What is counted of one pattern, ttl, and renewal or none."""
 
     def __init__(self, pattern: str, *, ttl: float, renews: bool, kind: str = "lock") -> None:
-        self.pattern = pattern
-        self.ttl = ttl
-        self.renews = renews
-        self.kind = kind
-        self.holds = Spans()
-        self.waits = Spans()
-        self.timeouts = self.renewals = self.at_risk = 0
+        self.pattern: str = pattern
+        self.ttl: float = ttl
+        self.renews: bool = renews
+        self.kind: str = kind
+        self.holds: Spans = Spans()
+        self.waits: Spans = Spans()
+        self.timeouts: int = 0
+        self.renewals: int = 0
+        self.at_risk: int = 0
         self._losses: dict[str, int] = {}
         self._least_margin: float | None = None
         self._most_margin = 0.0
