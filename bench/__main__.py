@@ -10,6 +10,7 @@ SUITES = (
     "etcd",
     "listing",
     "memcached",
+    "observing",
     "redis",
     "redlock",
     "rows",

@@ -75,6 +75,7 @@ from holdfast.model import (
 )
 
 if TYPE_CHECKING:
+    from holdfast import observe as observe
     from holdfast._async.backend import AsyncBackend
     from holdfast._async.lease import AsyncLease
     from holdfast._async.lock import AsyncLock
@@ -102,6 +103,8 @@ _ASYNC = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "observe":
+        return importlib.import_module("holdfast.observe")
     if name not in _ASYNC:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
     found = globals()[name] = getattr(importlib.import_module(_ASYNC[name]), name)

@@ -55,13 +55,16 @@ class Delivery(Generic[T]):
         self._is_shut = False
         self._dropped = 0
 
-    def tell(self, one: T, *, is_urgent: bool = False) -> None:
+    def tell(self, one: T, is_urgent: bool) -> None:  # noqa: FBT001 - at every acquire
         """Have it delivered; waits for nobody."""
-        if len(self._pending) >= LIMIT:
+        pending = self._pending
+        if len(pending) >= LIMIT:
             self._drop()
             return
-        self._pending.append(one)
-        if self._needs_waking or is_urgent:
+        pending.append(one)
+        kick = self._kick
+        # Once is enough: it looks after it has taken the kick back.
+        if is_urgent or (self._needs_waking and (kick is None or not kick.is_set())):
             self._wake()
 
     def _drop(self) -> None:
@@ -105,6 +108,7 @@ class Delivery(Generic[T]):
                 elif self._is_stopping or not self._slept(kick):
                     return
         finally:
+            kick.clear()
             self._needs_waking = True
             ended.set()
 

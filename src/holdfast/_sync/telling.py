@@ -51,6 +51,11 @@ class Telling:
         self._store = store_of(backend)
         self._clock: Clock = options.clock
         self._hooks = [(hook, self._delivery_to(hook)) for hook in options.hooks]
+        # Looked up once: at every acquire each lookup is felt.
+        self._tells = [
+            (delivery.tell, hook.capture if isinstance(hook, Sink) and hook.captures else None)
+            for hook, delivery in self._hooks
+        ]
         self._on_lost: Delivery[tuple[Callable[[Any], object], Lease]] = Delivery(
             self._call_each, what="a hook for lost leases", logger=self.logger
         )
@@ -89,15 +94,12 @@ class Telling:
         if is_logged:
             self._write(event_of(note, owner=self.owner, store=self._store))
         is_urgent = note[0] in URGENT
-        for hook, delivery in self._hooks:
-            if isinstance(hook, Sink) and hook.captures:
-                delivery.tell((*note[:5], hook.capture()), is_urgent=is_urgent)
-            else:
-                delivery.tell(note, is_urgent=is_urgent)
+        for tell, capture in self._tells:
+            tell(note if capture is None else (*note[:5], capture()), is_urgent)
 
     def lost(self, hook: Callable[[Any], object], lease: Lease) -> None:
         """Call the hook of one lock with its lease, which was lost."""
-        self._on_lost.tell((hook, lease), is_urgent=True)
+        self._on_lost.tell((hook, lease), True)
 
     # -- the store ---------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ delivered, beside the work.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from holdfast.core.sharding import Elsewhere
 from holdfast.errors import (
@@ -88,7 +88,7 @@ class Sink:
         """Return what is to be known of the moment itself; on the thread or task it happens in."""
         return None
 
-    captures = False
+    captures: ClassVar[bool] = False
     """Whether `capture` is to be asked at all."""
 
 

@@ -1,0 +1,118 @@
+"""Spans and figures for OpenTelemetry, as its own SDK keeps them in memory."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from holdfast import AcquireTimeout, ConfigurationError, Locks, observe
+from holdfast.challenge.eventually import eventually
+
+
+class Scene:
+    """A program whose spans and figures are kept in memory."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.reader = InMemoryMetricReader()
+        self.tracers = TracerProvider(shutdown_on_exit=False)
+        self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.meters = MeterProvider([self.reader], shutdown_on_exit=False)
+        self.hook = observe.opentelemetry(tracer_provider=self.tracers, meter_provider=self.meters)
+
+    def spans(self):
+        return self.exporter.get_finished_spans()
+
+    def figures(self):
+        """Return the sums and the counts, by name and outcome or reason."""
+        found = {}
+        data = self.reader.get_metrics_data()
+        for resource in data.resource_metrics if data is not None else ():
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    for point in metric.data.data_points:
+                        about = dict(point.attributes)
+                        why = about.get("holdfast.outcome", about.get("holdfast.reason", ""))
+                        value = getattr(point, "value", None)
+                        found[metric.name, why] = point.count if value is None else value
+        return found
+
+
+@pytest.fixture
+def scene():
+    scene = Scene()
+    yield scene
+    scene.tracers.shutdown()
+    scene.meters.shutdown()
+
+
+def test_a_wait_and_a_hold_are_spans_below_the_callers(scene):
+    with Locks("memory://", on_event=scene.hook) as locks:
+        tracer = scene.tracers.get_tracer("program")
+        with tracer.start_as_current_span("checkout") as outer, locks.lock("order:17") as lease:
+            token = lease.token
+
+    wait, hold = [one for one in scene.spans() if one.name.startswith("holdfast")]
+    assert (wait.name, hold.name) == ("holdfast wait", "holdfast hold")
+    for one in (wait, hold):
+        assert one.parent.span_id == outer.get_span_context().span_id
+        assert one.attributes["holdfast.pattern"] == "order:*"
+        assert one.attributes["holdfast.store"] == "memory"
+        assert one.status.status_code is StatusCode.UNSET
+        assert "order:17" not in one.to_json()
+    assert hold.attributes["holdfast.token"] == token
+    assert wait.start_time <= wait.end_time == hold.start_time <= hold.end_time
+
+
+def test_a_loss_and_a_timeout_are_errors_of_their_spans(scene):
+    with Locks("memory://", on_event=scene.hook) as locks:
+        lost = locks.lock("order:1").acquire()
+
+        def wait() -> None:
+            with pytest.raises(AcquireTimeout):
+                locks.lock("order:1").acquire(timeout=0.01)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        waiting.join()
+        locks.break_("order:1")
+        assert lost.lost.is_set()
+
+    [hold] = [one for one in scene.spans() if one.name == "holdfast hold"]
+    assert hold.status.status_code is StatusCode.ERROR
+    assert hold.attributes["holdfast.reason"] == "broken"
+    [timeout] = [
+        one for one in scene.spans() if one.attributes.get("holdfast.outcome") == "timed_out"
+    ]
+    assert timeout.status.status_code is StatusCode.ERROR
+
+
+def test_the_figures_are_those_of_the_program(scene):
+    with Locks("memory://", on_event=scene.hook) as locks:
+        for number in range(7):
+            with locks.lock(f"order:{number}"):
+                pass
+        kept = locks.lock("order:8").acquire()
+        eventually(lambda: scene.figures().get(("holdfast.leases.held", "")) == 1)
+        kept.release()
+
+    figures = scene.figures()
+    assert figures["holdfast.acquisitions", "acquired"] == 8
+    assert figures["holdfast.hold", ""] == figures["holdfast.wait", ""] == 8
+    assert figures["holdfast.leases.held", ""] == 0
+
+
+def test_without_its_package_a_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    monkeypatch.delitem(sys.modules, "holdfast.observe.otel_hook", raising=False)
+
+    with pytest.raises(ConfigurationError, match=r"pip install 'holdfast\[otel\]'"):
+        observe.opentelemetry()
