@@ -20,6 +20,10 @@ import build_site
 import holdfast
 from holdfast.challenge.eventually import eventually
 
+# A dozen seconds of computing before the first test, and a hundred pages one after the other: on a
+# busy machine that is minutes.
+pytestmark = pytest.mark.timeout(600)
+
 OUTSIDE = ("http://", "https://", "//", "data:", "mailto:")
 
 
@@ -110,7 +114,6 @@ def test_every_public_name_is_in_the_reference_made_of_docstrings(
     assert set(holdfast.__all__) - described == set()
 
 
-@pytest.mark.timeout(400)  # a hundred pages, one after the other
 def test_every_page_opens_on_a_phone_without_a_complaint(
     site: Path, pages: dict[Path, BuiltPage], browser: Browser, address: str
 ) -> None:
