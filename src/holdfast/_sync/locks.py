@@ -74,7 +74,7 @@ class Locks(Opening):
     def lock(self, name: str, **options: Unpack[LockKeywords]) -> Lock:
         """Return a lock by name; nothing is asked of the store before it is acquired.
 
-        - `name`: which lock, any text of up to 512 bytes; whoever says the same name, means the
+        - `name`: which lock, any text of up to 512 bytes; whoever uses the same name means the
           same lock.
         - `ttl`: how long the store keeps it without a renewal, in seconds; the client's if None.
         - `timeout`: how long to wait for it, in seconds; None waits for ever, 0 tries once.
