@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from bench.redlock_nodes import MAX_TTL, NODE_TIMEOUT, places
 
-WORK = 0.001
+WORK = 0.0005
 SECONDS = 4.0
 
 
