@@ -34,6 +34,14 @@ class SocketLink(BlockingSocket):
         super().__init__(sock, clock, generation)
         self._parser = parser
 
+    def ask(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - the protocol's
+        """Send a request, and return the reply to it, or raise OSError."""
+        self.send(request, deadline=deadline)
+        # Nothing is due before it, so there is no use in looking at what was read already.
+        parser = self._parser
+        parser.feed(self._receive(deadline))
+        return self.receive(deadline=deadline) if (reply := parser.next()) is MORE else reply
+
     def receive(self, *, deadline: float) -> Any:  # noqa: ANN401 - the protocol's
         """Return the next reply, or raise OSError."""
         parser = self._parser
@@ -67,12 +75,17 @@ class SocketWire(Generic[L]):
 
         Raises BackendUnavailable if nothing was sent, OutcomeUnknown if no reply came.
         """
-
-        def act(link: L) -> Any:  # noqa: ANN401 - as above
-            link.send(request, deadline=deadline)
-            return link.receive(deadline=deadline)
-
-        return self._used(self._take(deadline), act)
+        # As `_used`, in its own frame: every acquire and every release passes here.
+        link = self._idle.take() or self._connect(deadline)
+        try:
+            reply = link.ask(request, deadline=deadline)
+        except BaseException as error:
+            link.close()
+            if isinstance(error, OSError | Gibberish):
+                raise self._unanswered(error) from error
+            raise
+        self._idle.put_back(link)
+        return reply
 
     def ask_all(self, requests: Sequence[bytes], *, deadline: float) -> list[Any]:
         """Return the replies to several commands, sent together; an error for each that is lost."""
