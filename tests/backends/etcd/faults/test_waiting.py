@@ -19,12 +19,13 @@ def own_name() -> str:
     return f"door-{os.urandom(4).hex()}"
 
 
-@pytest.mark.timeout(180)  # five hundred acquires, one after the other, on a machine that is busy
+# Five hundred acquires, one after the other: beside two other runs they took over four minutes.
+@pytest.mark.timeout(900)
 def test_a_release_wakes_one_of_five_hundred(own_server, own_name):
     """Each waits for who is just in front of it: one event for each release."""
 
     async def run(lease: Any) -> tuple[int, list[int]]:
-        async with AsyncLocks(own_server.url, ttl=300, request_timeout=60.0) as locks:
+        async with AsyncLocks(own_server.url, ttl=900, request_timeout=60.0) as locks:
             tokens: list[int] = []
 
             async def wait() -> None:
@@ -38,7 +39,7 @@ def test_a_release_wakes_one_of_five_hundred(own_server, own_name):
             await asyncio.gather(*tasks)
             return own_server.figure("etcd_debugging_mvcc_events_total") - before, tokens
 
-    with Locks(own_server.url, ttl=300, request_timeout=60.0) as holders:
+    with Locks(own_server.url, ttl=900, request_timeout=60.0) as holders:
         lock = holders.lock(own_name)
         lease = lock.acquire()
         events, tokens = asyncio.run(run(lease))
@@ -50,8 +51,8 @@ def test_a_release_wakes_one_of_five_hundred(own_server, own_name):
 
 
 def _until_waiting(url: str, name: str) -> None:
-    with Locks(url, ttl=300, request_timeout=60.0) as locks:
-        eventually(lambda: len(locks.inspect(name).line) == WAITERS, within=90, what="all wait")
+    with Locks(url, ttl=900, request_timeout=60.0) as locks:
+        eventually(lambda: len(locks.inspect(name).line) == WAITERS, within=400, what="all wait")
 
 
 def test_threads_wait_without_asking(own_server, own_name, flavour):
