@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from holdfast.challenge.servers.starting import Server
 
 CONFIGURATION = """\
-global: {{scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 200ms}}
+global: {{scrape_interval: {every}, scrape_timeout: {every}, evaluation_interval: {every}}}
 rule_files: {rules}
 scrape_configs:
   - job_name: tests
@@ -27,15 +27,17 @@ class PrometheusServer(Server):
     kind = "prometheus"
     packages: ClassVar[dict[str, str]] = {"prometheus": "prometheus"}
 
-    def __init__(self, *targets: str, rules: Sequence[Path] = ()) -> None:
+    def __init__(self, *targets: str, rules: Sequence[Path] = (), every: str = "200ms") -> None:
         super().__init__()
+        self._every = every
         self._targets = targets
         self._rules = rules
 
     def command(self) -> list[str]:
         configuration = self.directory / "prometheus.yml"
         rules = json.dumps([str(one) for one in self._rules])
-        text = CONFIGURATION.format(targets=json.dumps(self._targets), rules=rules)
+        targets = json.dumps(self._targets)
+        text = CONFIGURATION.format(targets=targets, rules=rules, every=self._every)
         configuration.write_text(text)
         return [
             "prometheus",
@@ -58,6 +60,19 @@ class PrometheusServer(Server):
             tuple(sorted(one["metric"].items())): float(one["value"][1]) for one in found["result"]
         }
 
+    def over(
+        self, expression: str, *, start: float, end: float, step: float
+    ) -> dict[tuple[tuple[str, str], ...], list[tuple[float, float]]]:
+        """Return the times and values of each series from one time to another, by its labels."""
+        asked = {"query": expression, "start": start, "end": end, "step": step}
+        found = self._asked("/api/v1/query_range?" + urllib.parse.urlencode(asked))
+        return {
+            tuple(sorted(one["metric"].items())): [
+                (at, float(value)) for at, value in one["values"]
+            ]
+            for one in found["result"]
+        }
+
     def value(self, expression: str) -> float | None:
         """Return the one value that the expression has, if it has one."""
         found = list(self.query(expression).values())
@@ -74,3 +89,8 @@ class PrometheusServer(Server):
 
     def _open(self, path: str) -> Any:
         return urllib.request.urlopen(f"http://{self.address}{path}", timeout=30)
+
+
+def as_grafana_asks(expression: str, *, rate: str = "1m") -> str:
+    """Return a query of the dashboard with its variables filled in: all patterns are chosen."""
+    return expression.replace("$pattern", ".*").replace("$__rate_interval", rate)

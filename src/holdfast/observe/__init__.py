@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.observe.otel_hook import OpenTelemetryHook
     from holdfast.observe.prometheus_metrics import PrometheusMetrics
 
-__all__ = ["Advice", "Advisor", "alert_rules", "opentelemetry", "prometheus"]
+__all__ = ["Advice", "Advisor", "alert_rules", "dashboard", "opentelemetry", "prometheus"]
 
 _LATE = {"Advice": "holdfast.observe.advice", "Advisor": "holdfast.observe.advisor"}
 
@@ -75,6 +75,11 @@ def opentelemetry(
 def alert_rules() -> str:
     """Return alert rules for Prometheus over these figures, as YAML."""
     return _shipped("alert_rules.yml")
+
+
+def dashboard() -> str:
+    """Return a dashboard for Grafana over these figures, as JSON to import."""
+    return _shipped("dashboard.json")
 
 
 def _shipped(name: str) -> str:

@@ -1,0 +1,30 @@
+"""One worker of the demo's overselling, with what lets Prometheus scrape it.
+
+It is the demo's own, with a hook. Its port stands in the story's folder, and it goes on being
+scraped after its last sale, until the director is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+from prometheus_client import start_http_server
+
+from holdfast import Locks, observe
+from holdfast.cli.demo import crew, oversell
+
+
+def main(me: str, folder: Path, name: str, guarded: str) -> None:
+    http, _ = start_http_server(0, addr="127.0.0.1")
+    (folder / f"port of {me}").write_text(str(http.server_port))
+    crew.Locks = partial(Locks, on_event=observe.prometheus())
+    oversell.work(me, folder, name, guarded=bool(guarded))
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # the director listens until the pipe ends
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

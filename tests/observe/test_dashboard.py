@@ -1,0 +1,147 @@
+"""The dashboard that comes along, asked of a real Prometheus that has scraped the demo."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, start_http_server
+from servers.prometheus import PrometheusServer, as_grafana_asks
+
+import holdfast
+from holdfast import observe
+from holdfast.challenge.eventually import eventually
+from holdfast.cli.demo import crew, oversell
+from holdfast.cli.demo.play import Play
+
+BOARD: dict[str, Any] = json.loads(observe.dashboard())
+TARGETS = [(panel, one) for panel in BOARD["panels"] for one in panel["targets"]]
+Labels = tuple[tuple[str, str], ...]
+COLUMNS = 24
+"""How wide the grid of Grafana is."""
+
+
+@pytest.fixture(scope="module")
+def a_store_that_failed() -> Iterator[str]:
+    """Where a program is scraped whose store failed once; that of the demo does not."""
+    registry = CollectorRegistry()
+    hook = observe.prometheus(registry=registry)
+    hook(holdfast.StoreError("", None, "me", "renew", "unknown", store="sqlite"))
+    hook(holdfast.Reconnected("", None, "me", 3.0, store="sqlite"))
+    http, serving = start_http_server(0, addr="127.0.0.1", registry=registry)
+    yield f"127.0.0.1:{http.server_port}"
+    http.shutdown()
+    http.server_close()
+    serving.join()
+
+
+@pytest.fixture(scope="module")
+def scraped(tmp_path_factory, a_store_that_failed) -> Iterator[tuple[PrometheusServer, Play]]:
+    """A Prometheus that scrapes the demo's four workers as they sell, and what the demo says."""
+    with ExitStack() as stage, pytest.MonkeyPatch.context() as patch:
+
+        def played(_module, names, arguments, *, url):
+            made = crew.Crew("scraped_worker", names, arguments, url=url)
+            workers = stage.enter_context(made)
+            ports = [(Path(arguments[0]) / f"port of {name}").read_text() for name in names]
+            targets = [f"127.0.0.1:{port}" for port in ports]
+            servers.append(stage.enter_context(PrometheusServer(*targets, a_store_that_failed)))
+            for one in workers:
+                one.say("go")
+            return [(one.name, tale) for one in workers for tale in one.tales()], 0.0
+
+        servers: list[PrometheusServer] = []
+        inherited = os.environ.get("PYTHONPATH", "")
+        patch.setenv("PYTHONPATH", f"{Path(__file__).parent}{os.pathsep}{inherited}")
+        # They are scraped until the last test is done, which may have to wait for its turn.
+        patch.setattr(crew, "LONGEST_PLAY", 3600.0)
+        patch.setattr(oversell, "played", played)
+        play = oversell.play(f"sqlite:///{tmp_path_factory.mktemp('store')}/db", guarded=True)
+        yield servers[0], play
+
+
+def test_what_is_scraped_of_the_demo_agrees_with_its_own_count(scraped):
+    """Each worker holds the lock once for every sale, and once more to see that nothing is left."""
+    server, play = scraped
+
+    assert play.is_right
+    assert play.sold == oversell.STOCK
+    holds = play.sold + len(oversell.WORKERS)
+    expected = {
+        'holdfast_acquisitions_total{pattern="stock-*",outcome="acquired"}': holds,
+        "holdfast_acquisitions_total": holds,
+        "holdfast_wait_seconds_count": holds,
+        "holdfast_hold_seconds_count": holds,
+        "holdfast_leases_lost_total": 0,
+        "holdfast_leases_held": 0,
+        "holdfast_waiters": 0,
+    }
+    # The last of each: a scrape that a busy machine missed leaves a gap.
+    last = "sum(last_over_time({}[5m]))"
+    eventually(lambda: {one: server.value(last.format(one)) for one in expected} == expected)
+
+
+def test_prometheus_answers_every_query_of_the_dashboard(scraped):
+    """With series that have the labels which the legend shows."""
+    server, _ = scraped
+    for _, target in TARGETS:
+        expression = as_grafana_asks(target["expr"])
+        shown = tuple(sorted(re.findall(r"{{(\w+)}}", target["legendFormat"])))
+
+        eventually(
+            lambda: labels_of(server.query(expression)) == {shown},  # noqa: B023 - called at once
+            what=f"{expression} is answered by {shown}",
+        )
+
+
+def labels_of(found: dict[Labels, float]) -> set[tuple[str, ...]]:
+    return {tuple(label for label, _ in one) for one in found}
+
+
+def test_the_dashboard_knows_only_figures_that_are_told(scraped):
+    server, _ = scraped
+    everything = 'count by (__name__) ({__name__=~"holdfast_.+"})'
+    asked = set(re.findall(r"holdfast_\w+", observe.dashboard()))
+
+    eventually(lambda: asked <= {dict(labels)["__name__"] for labels in server.query(everything)})
+
+
+def test_the_dashboard_is_of_the_shape_that_grafana_imports():
+    assert BOARD["schemaVersion"] >= 39
+    assert BOARD["id"] is None  # Grafana gives the number; the uid stays
+    assert re.fullmatch(r"[\w-]{1,40}", BOARD["uid"])
+    assert BOARD["title"] == "Holdfast"
+    source, pattern = BOARD["templating"]["list"]
+    assert (source["name"], source["type"], source["query"]) == (
+        "datasource",
+        "datasource",
+        "prometheus",
+    )
+    assert (pattern["name"], pattern["type"], pattern["allValue"]) == ("pattern", "query", ".*")
+    # Else Grafana does not escape the * of a pattern in =~"$pattern".
+    assert pattern["multi"]
+    assert pattern["includeAll"]
+
+
+def test_every_panel_has_its_place_and_the_chosen_source():
+    taken: set[tuple[int, int]] = set()
+    for panel in BOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (place["x"] + right, place["y"] + down)
+            for right in range(place["w"])
+            for down in range(place["h"])
+        }
+        assert place["x"] + place["w"] <= COLUMNS
+        assert not cells & taken
+        taken |= cells
+    numbers = [panel["id"] for panel in BOARD["panels"]]
+    assert len(set(numbers)) == len(numbers)
+    the_chosen = {"type": "prometheus", "uid": "${datasource}"}
+    assert all(one["datasource"] == the_chosen for pair in TARGETS for one in pair)
