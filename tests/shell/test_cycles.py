@@ -229,3 +229,47 @@ def test_a_wait_that_has_ended_counts_no_more():
         await locks.aclose()
 
     run_in_virtual_time(main())
+
+
+def test_a_wait_that_ends_within_a_second_is_no_link_however_long_it_has_lasted():
+    async def main() -> None:
+        locks, _ = virtual()
+
+        async def give_up() -> None:
+            async with locks.lock("x"):
+                with pytest.raises(AcquireTimeout):
+                    await locks.lock("y").acquire(timeout=30.0)
+
+        giving_up = asyncio.ensure_future(give_up())
+        async with locks.lock("y"):
+            await asyncio.sleep(29.5)
+            async with locks.lock("x"):
+                pass
+        await giving_up
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+
+
+@pytest.mark.parametrize("later", [0.0, 0.5], ids=["at_once", "while_it_leaves_the_line"])
+def test_who_was_cancelled_closes_no_cycle(later):
+    """It lets go of what it holds, as soon as it has left the line."""
+
+    async def main() -> None:
+        locks, backend = virtual()
+        backend.delay("withdraw", 1.0)
+
+        async def hold_and_wait() -> None:
+            async with locks.lock("x"), locks.lock("y"):
+                pass
+
+        waiting = asyncio.ensure_future(hold_and_wait())
+        async with locks.lock("y"):
+            await asyncio.sleep(1.0)
+            waiting.cancel()
+            await asyncio.sleep(later)
+            async with locks.lock("x"):
+                assert waiting.cancelled()
+        await locks.aclose()
+
+    run_in_virtual_time(main())

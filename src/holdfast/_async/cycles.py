@@ -1,8 +1,8 @@
 """A cycle of waiting within one client: whoever would close it is told at once.
 
-Only what is certain counts. A wait that ends by itself soon, can be cancelled, or may be served
-by another shard is no link; nor is a lease that ends by itself, or that somebody else may release
-than who waits. What other clients hold is not known here, so they are taken to go on.
+Only what is certain counts. A wait that ends by itself soon, can be or was cancelled, or may be
+served by another shard is no link; nor is a lease that ends by itself, or that somebody else may
+release than who waits. What other clients hold is not known here, so they are taken to go on.
 """
 
 from __future__ import annotations
@@ -50,6 +50,11 @@ def _closed_by(client: AsyncClient, wait: Wait[runtime.Context]) -> Sequence[Lin
     waits: dict[runtime.Context, Wait[runtime.Context]] = {}
     held: list[Owned[runtime.Context]] = []
     to_look_at = [wait]
+    now = client.clock.now()
+
+    def lasts(one: AsyncAcquisition) -> bool:
+        return client.is_asking(one) and one.waits_beyond(now + SOON)
+
     while to_look_at:
         one = to_look_at.pop()
         if one.who in waits:
@@ -57,13 +62,13 @@ def _closed_by(client: AsyncClient, wait: Wait[runtime.Context]) -> Sequence[Lin
         waits[one.who] = one
         if one.capacity > 1:
             # Only who shares may wait for somebody that is itself in line, as for a writer.
-            to_look_at += client.holds.waits_at(one.name, is_asking=client.is_asking)
+            to_look_at += client.holds.waits_at(one.name, lasts=lasts)
         for hold in client.holds.on(one.name):
             who = hold.context()
             if who is None or not _is_bound(hold, who):
                 continue
             held.append(Owned(who, one.name, hold.grant.claim.weight))
-            its_wait = client.holds.wait_of(who, is_asking=client.is_asking)
+            its_wait = client.holds.wait_of(who, lasts=lasts)
             if its_wait is not None:
                 to_look_at.append(its_wait)
     if not held:

@@ -403,6 +403,7 @@ class Acquisition:
     def _withdraw(self) -> bool:
         """Leave nothing behind; false if the store did not answer (it goes on behind us)."""
         client, now = self._client, self._client.clock.now()
+        self.stands = False  # from now on: whoever looks for a cycle must not take it to wait
         self._disown()
         latest = min(now, self._deadline) + client.request_timeout
         try:
@@ -416,6 +417,11 @@ class Acquisition:
             return False
         self.owes = False
         return True
+
+    def waits_beyond(self, moment: float) -> bool:
+        """Whether it stands in line, and nothing known ends that before the moment."""
+        is_ending = self._deadline < moment or runtime.is_being_cancelled(self.context)
+        return self.stands and not is_ending
 
     def should_look(self) -> bool:
         """Whether the wait may have been cancelled, as the background sees it."""

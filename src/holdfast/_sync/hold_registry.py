@@ -119,23 +119,23 @@ class HoldRegistry:
             self._waits[one.context] = (weakref.ref(one), wait)
 
     def wait_of(
-        self, who: runtime.Context, *, is_asking: Callable[[Acquisition], bool]
+        self, who: runtime.Context, *, lasts: Callable[[Acquisition], bool]
     ) -> Wait[runtime.Context] | None:
-        """Return for what a thread or task waits now, if it does."""
+        """Return for what a thread or task waits now, if it does and the wait lasts."""
         with self._state:
             known = self._waits.get(who)
             one = None if known is None else known[0]()
-            if known is None or one is None or one.hold is not None or not is_asking(one):
+            if known is None or one is None or one.hold is not None or not lasts(one):
                 return None
             return known[1]
 
     def waits_at(
-        self, name: str, *, is_asking: Callable[[Acquisition], bool]
+        self, name: str, *, lasts: Callable[[Acquisition], bool]
     ) -> list[Wait[runtime.Context]]:
-        """Return all waits here for a name."""
+        """Return all waits here for a name that last."""
         with self._state:
             whose = [who for who, (_, wait) in self._waits.items() if wait.name == name]
-        found = [self.wait_of(who, is_asking=is_asking) for who in whose]
+        found = [self.wait_of(who, lasts=lasts) for who in whose]
         return [one for one in found if one is not None]
 
     def names_of(self, context: runtime.Context) -> list[str]:

@@ -50,6 +50,7 @@ __all__ = [
     "gather",
     "has_ended",
     "is_background",
+    "is_being_cancelled",
     "is_flavoured",
     "keep_for_block",
     "leaves_block",
@@ -162,6 +163,11 @@ context_name: Callable[[Context], str] = operator.methodcaller("get_name")
 def has_ended(task: Context) -> bool:
     """Whether nobody is left of this owner context."""
     return task.done()
+
+
+def is_being_cancelled(task: Context) -> bool:
+    """Whether this owner context was told to end, and may not know it yet."""
+    return task.cancelling() > 0
 
 
 def is_flavoured(function: Callable[..., object]) -> bool:

@@ -51,6 +51,7 @@ __all__ = [
     "gather",
     "has_ended",
     "is_background",
+    "is_being_cancelled",
     "is_flavoured",
     "keep_for_block",
     "leaves_block",
@@ -83,6 +84,11 @@ context: Callable[[], threading.Thread] = threading.current_thread
 def has_ended(thread: threading.Thread) -> bool:
     """Whether nobody is left of this owner context."""
     return not thread.is_alive()
+
+
+def is_being_cancelled(_thread: threading.Thread) -> bool:
+    """Whether this owner context was told to end: no thread can be."""
+    return False
 
 
 def context_name(thread: threading.Thread) -> str:
