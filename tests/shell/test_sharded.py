@@ -257,6 +257,35 @@ def test_who_is_cancelled_leaves_nothing_behind(when):
     run_in_virtual_time(main())
 
 
+def test_who_is_cancelled_while_it_leaves_its_line_gives_back_what_it_took():
+    """Also while somebody keeps the task, and by that the frames in which it ended."""
+
+    async def main() -> None:
+        locks, backend, other = two()
+        first = await other.lock("stock#0").acquire()
+        second = await other.lock("stock#1").acquire()
+        sharded = begin_at(locks.sharded("stock", shards=2), 0)
+        task = asyncio.ensure_future(sharded.acquire_any())
+        await asyncio.sleep(0.5)
+        backend.delay("withdraw", 0.9)
+        await second.release()
+        for _ in range(300):
+            if (await other.inspect("stock#1")).holders:
+                break
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait([task])
+
+        assert task.cancelled()
+        assert not (await other.inspect("stock#1")).holders
+        assert not (await other.inspect("stock#0")).line
+        await first.release()
+        await locks.aclose()
+        await other.aclose()
+
+    run_in_virtual_time(main())
+
+
 def test_a_store_that_does_not_tell_of_the_others_only_delays_that():
     """The place in line is there all the same."""
 

@@ -20,6 +20,7 @@ from holdfast.errors import (
     BackendError,
     ConfigurationError,
     LeaseLost,
+    LockError,
     OutcomeUnknown,
 )
 from holdfast.options import (
@@ -222,6 +223,18 @@ class _Taking:
                 if looking.lease is not None:
                     return looking.lease
                 shard = looking.moves_to
+            except BaseException as error:
+                # A cancellation or an interrupt while the line was left: what was taken elsewhere
+                # must not be held for as long as somebody keeps the error and its frames.
+                if looking.lease is not None:
+                    await self._give_back(looking.lease, error)
+                raise
+
+    async def _give_back(self, lease: AsyncShardLease, error: BaseException) -> None:
+        try:
+            await runtime.shield(lease.release())
+        except LockError as failure:
+            error.add_note(f"holdfast: {failure}")  # it goes on in the background
 
     async def _enter(
         self, shard: int, timeout: float | None, looking: _Looking | None = None
