@@ -7,13 +7,14 @@ import logging
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from both_flavours import FLAVOURS, Flavour
 from virtual import virtual
 
-from holdfast import AsyncLocks, ConfigurationError, Event, Lease, Locks
+from holdfast import AsyncLocks, ConfigurationError, Event, Lease, LeaseLost, Locks
 from holdfast._sync import delivery
 from holdfast.challenge.eventually import eventually
 from holdfast.testing import run_in_virtual_time
@@ -101,6 +102,24 @@ def test_on_lost_is_called_beside_the_work_too() -> None:
 
 
 # -- what is delivered, and when ----------------------------------------------------------
+
+
+def test_a_loss_that_a_thread_beside_the_loop_notices_first_is_told_in_the_loop() -> None:
+    """By `check()`, which does no I/O, while the loop is busy."""
+    told: list[int] = []
+
+    async def main() -> None:
+        here = threading.get_ident()
+        async with AsyncLocks("memory://") as locks:
+            lock = locks.lock("door", on_lost=lambda _: told.append(threading.get_ident()))
+            lease = await lock.acquire()
+            lease._hold.until = 0.0  # as if the loop had been busy for longer than the ttl
+            thread = ThreadPoolExecutor(1)
+            with thread, pytest.raises(LeaseLost):
+                thread.submit(lease.check).result(PATIENCE)
+        assert told == [here]
+
+    asyncio.run(main())
 
 
 def test_every_hook_hears_everything_in_order_and_a_slow_one_delays_only_itself() -> None:

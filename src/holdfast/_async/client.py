@@ -45,11 +45,11 @@ class AsyncClient:
         """What was last found to be options that this store can keep."""
         self.clock: Clock = options.clock
         self.request_timeout: float = options.request_timeout
-        self.telling: AsyncTelling = AsyncTelling(backend, options)
+        self.loop_guard: runtime.LoopGuard = runtime.LoopGuard()
+        self.telling: AsyncTelling = AsyncTelling(backend, options, self.loop_guard)
         self.logger: logging.Logger = self.telling.logger
         self.emit: Callable[..., None] = self.telling.emit
         self.emit_claim: Callable[..., None] = self.telling.emit_claim
-        self.loop_guard: runtime.LoopGuard = runtime.LoopGuard()
         self.state: runtime.StateLock = runtime.StateLock()
         self.watchdog: AsyncWatchdog = AsyncWatchdog(self)
         self.followups: AsyncFollowups = AsyncFollowups(self)
@@ -276,7 +276,7 @@ class AsyncClient:
         self.watchdog.after_fork_in_child()
         self.followups.after_fork_in_child()
         self.telling.after_fork_in_child()
-        self.loop_guard = runtime.LoopGuard()
+        self.loop_guard.forget()
         for hold in holds:
             hold.disown()
         self._introduce()

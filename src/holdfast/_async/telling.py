@@ -42,10 +42,13 @@ _log = logging.getLogger("holdfast")
 class AsyncTelling:
     """The one place of telling: what happens goes through here to the log and to the hooks."""
 
-    def __init__(self, backend: AsyncBackend, options: ClientOptions) -> None:
+    def __init__(
+        self, backend: AsyncBackend, options: ClientOptions, home: runtime.LoopGuard
+    ) -> None:
         self.logger: logging.Logger = _log
         self.owner: str = ""
         self._backend = backend
+        self._home = home
         self._store = store_of(backend)
         self._clock: Clock = options.clock
         self._hooks = [(hook, self._delivery_to(hook)) for hook in options.hooks]
@@ -55,7 +58,7 @@ class AsyncTelling:
             for hook, delivery in self._hooks
         ]
         self._on_lost: AsyncDelivery[tuple[Callable[[Any], object], AsyncLease]] = AsyncDelivery(
-            self._call_each, what="a hook for lost leases", logger=self.logger
+            self._call_each, what="a hook for lost leases", logger=self.logger, home=home
         )
         self.away: dict[str, float] = {}
         """Since when requests fail, by the server that is asked."""
@@ -67,7 +70,9 @@ class AsyncTelling:
             if isinstance(hook, Sink)
             else partial(self._call_hook, hook)
         )
-        return AsyncDelivery(deliver, what=f"the hook {hook!r}", logger=self.logger)
+        return AsyncDelivery(
+            deliver, what=f"the hook {hook!r}", logger=self.logger, home=self._home
+        )
 
     @property
     def hooks(self) -> tuple[Hook, ...]:

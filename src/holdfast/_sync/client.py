@@ -47,11 +47,11 @@ class Client:
         """What was last found to be options that this store can keep."""
         self.clock: Clock = options.clock
         self.request_timeout: float = options.request_timeout
-        self.telling: Telling = Telling(backend, options)
+        self.loop_guard: runtime.LoopGuard = runtime.LoopGuard()
+        self.telling: Telling = Telling(backend, options, self.loop_guard)
         self.logger: logging.Logger = self.telling.logger
         self.emit: Callable[..., None] = self.telling.emit
         self.emit_claim: Callable[..., None] = self.telling.emit_claim
-        self.loop_guard: runtime.LoopGuard = runtime.LoopGuard()
         self.state: runtime.StateLock = runtime.StateLock()
         self.watchdog: Watchdog = Watchdog(self)
         self.followups: Followups = Followups(self)
@@ -278,7 +278,7 @@ class Client:
         self.watchdog.after_fork_in_child()
         self.followups.after_fork_in_child()
         self.telling.after_fork_in_child()
-        self.loop_guard = runtime.LoopGuard()
+        self.loop_guard.forget()
         for hold in holds:
             hold.disown()
         self._introduce()

@@ -41,10 +41,12 @@ class Delivery(Generic[T]):
         *,
         what: str,
         logger: logging.Logger,
+        home: runtime.LoopGuard,
     ) -> None:
         self._deliver = deliver
         self._what = what
         self._logger = logger
+        self._home = home
         self._state = runtime.StateLock()
         self._pending: deque[T] = deque()
         self._kick: runtime.Event | None = None
@@ -86,6 +88,12 @@ class Delivery(Generic[T]):
             if self._task is not None and self._task.is_alive() and self._kick is not None:
                 self._kick.set()
                 return
+            self._home.call(self._start)
+
+    def _start(self) -> None:
+        with self._state:
+            if self._is_shut or (self._task is not None and self._task.is_alive()):
+                return  # another was quicker; it looks before it sleeps
             self._kick, self._ended = kick, ended = runtime.Event(), runtime.Event()
             run = partial(self._run, kick, ended)
             try:
@@ -152,4 +160,4 @@ class Delivery(Generic[T]):
 
     def after_fork_in_child(self) -> None:
         """Start anew: what waits is told by the parent."""
-        self.__init__(self._deliver, what=self._what, logger=self._logger)  # type: ignore[misc]
+        self.__init__(self._deliver, what=self._what, logger=self._logger, home=self._home)  # type: ignore[misc]

@@ -44,10 +44,11 @@ _log = logging.getLogger("holdfast")
 class Telling:
     """The one place of telling: what happens goes through here to the log and to the hooks."""
 
-    def __init__(self, backend: Backend, options: ClientOptions) -> None:
+    def __init__(self, backend: Backend, options: ClientOptions, home: runtime.LoopGuard) -> None:
         self.logger: logging.Logger = _log
         self.owner: str = ""
         self._backend = backend
+        self._home = home
         self._store = store_of(backend)
         self._clock: Clock = options.clock
         self._hooks = [(hook, self._delivery_to(hook)) for hook in options.hooks]
@@ -57,7 +58,7 @@ class Telling:
             for hook, delivery in self._hooks
         ]
         self._on_lost: Delivery[tuple[Callable[[Any], object], Lease]] = Delivery(
-            self._call_each, what="a hook for lost leases", logger=self.logger
+            self._call_each, what="a hook for lost leases", logger=self.logger, home=home
         )
         self.away: dict[str, float] = {}
         """Since when requests fail, by the server that is asked."""
@@ -69,7 +70,7 @@ class Telling:
             if isinstance(hook, Sink)
             else partial(self._call_hook, hook)
         )
-        return Delivery(deliver, what=f"the hook {hook!r}", logger=self.logger)
+        return Delivery(deliver, what=f"the hook {hook!r}", logger=self.logger, home=self._home)
 
     @property
     def hooks(self) -> tuple[Hook, ...]:

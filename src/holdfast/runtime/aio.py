@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 import operator
@@ -343,6 +344,19 @@ class LoopGuard:
                     "this AsyncLocks belongs to another event loop; make one per loop"
                 )
             self._loop = loop
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Call it where the client lives: now, or, from another thread, as soon as can be."""
+        loop = self._loop
+        if loop is None or _running_loop() is loop:
+            function()
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is told there
+            loop.call_soon_threadsafe(function)
+
+    def forget(self) -> None:
+        """Live nowhere yet, in a forked child."""
+        self._loop = None
 
 
 class Block:

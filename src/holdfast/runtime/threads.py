@@ -330,6 +330,13 @@ class LoopGuard:
     def check(self) -> None:
         """Do nothing: a sync client serves every thread."""
 
+    def call(self, function: Callable[[], None]) -> None:
+        """Call it: a sync client lives in every thread."""
+        function()
+
+    def forget(self) -> None:
+        """Do nothing: see `call`."""
+
 
 class Block:
     """A `with` block around a lease; a thread cannot be interrupted from outside."""
