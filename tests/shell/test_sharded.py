@@ -356,6 +356,33 @@ def test_a_line_behind_a_holder_that_hangs_is_left():
     run_in_virtual_time(main())
 
 
+def test_who_has_moved_from_line_to_line_is_told_the_whole_time():
+    async def main() -> None:
+        locks, _, other = two()
+        await other.lock("stock#0").acquire()
+
+        async def busy() -> None:
+            while True:
+                async with other.lock("stock#1"):
+                    await asyncio.sleep(0.3)
+
+        moving = [asyncio.ensure_future(busy()) for _ in range(60)]
+        await asyncio.sleep(1.0)
+        sharded = begin_at(locks.sharded("stock", shards=2), 0)
+
+        with pytest.raises(AcquireTimeout) as caught:
+            await sharded.acquire_any(timeout=8.0)
+
+        assert caught.value.waited >= 8.0
+        for one in moving:
+            one.cancel()
+        await asyncio.wait(moving)
+        await locks.aclose()
+        await other.aclose()
+
+    run_in_virtual_time(main())
+
+
 def test_while_nothing_changes_the_others_are_looked_at_once_in_a_second():
     async def main() -> None:
         locks, backend, other = two()

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from holdfast._async.handle import AsyncHandle
 
 
+SHORTEST_WAIT = 1e-6
+
+
 class AsyncShardLease(AsyncLease):
     """A lease on one shard; `shard` says which, counted from 0.
 
@@ -168,7 +171,8 @@ class _Taking:
         self.attempts: list[AsyncAcquisition] = []
         self.timeout = timeout
         self._cancel = cancel
-        self.deadline = float("inf") if timeout is None else self.client.clock.now() + timeout
+        self._began = self.client.clock.now()
+        self.deadline = float("inf") if timeout is None else self._began + timeout
 
     async def run(self) -> AsyncShardLease:
         """Return the lease, or raise; then nothing is left behind."""
@@ -182,10 +186,12 @@ class _Taking:
             return await self._stand_in_lines(shard)
         except AcquireTimeout as error:
             name, shards = self.sharded.name, self.sharded.shards
+            # In all lines together: the error is of the last alone.
+            waited = self.client.clock.now() - self._began if self.timeout else 0.0
             raise AcquireTimeout(
                 f"none of the {shards} shards of {name!r} was free: {error}",
                 name=name,
-                waited=error.waited,
+                waited=waited,
                 holders=error.holders,
                 place=error.place,
                 closing=error.closing,
@@ -215,7 +221,8 @@ class _Taking:
         while True:
             left = None
             if self.timeout is not None:
-                left = max(0.0, self.deadline - self.client.clock.now())
+                # Never 0: that would be one who did not mean to wait.
+                left = max(SHORTEST_WAIT, self.deadline - self.client.clock.now())
             looking = _Looking(self, shard)
             try:
                 return await self._enter(shard, left, looking)
