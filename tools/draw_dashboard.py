@@ -36,7 +36,7 @@ STANDS_STILL, BREAKS, STUCK = 50.0, 95.0, 125.0
 ABOUT = (
     "Nine panels over three minutes: the length of each line, waits, holds, the longest wait, "
     "acquires by outcome, leases held, leases lost by reason, renewal margin, store errors. "
-    "At A Redis stands still: store errors, and leases expire. At B leases are broken. "
+    "At A Redis stands still: store errors, and a lease expires. At B leases are broken. "
     "At C a holder is stuck: the longest wait grows, and acquires time out."
 )
 
