@@ -162,8 +162,10 @@ def test_a_real_prometheus_agrees_with_the_program_and_fires_the_alerts(registry
             one.join()
         acquired = 'sum(holdfast_acquisitions_total{pattern="order:*",outcome="acquired"})'
         eventually(lambda: server.value(acquired) == len(asked), within=60)
-        assert server.value("sum(holdfast_hold_seconds_count)") == len(sold) == 200
-        assert server.value("sum(holdfast_leases_held)") == 0
+        assert len(sold) == 200
+        # In their time: a scrape that a busy machine missed leaves a gap.
+        holds, held = "sum(holdfast_hold_seconds_count)", "sum(holdfast_leases_held)"
+        eventually(lambda: (server.value(holds), server.value(held)) == (200, 0), within=60)
         assert server.firing() == set()
 
         lost = locks.lock("order:1").acquire()
