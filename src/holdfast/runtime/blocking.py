@@ -172,7 +172,7 @@ class IdleLinks(Generic[L]):
                 link = self._idle.pop()
             except IndexError:
                 return None
-            if now - link.used_at < JUST_NOW or link.is_sound(now):
+            if link.is_sound(now):
                 return link
             link.close()
 
