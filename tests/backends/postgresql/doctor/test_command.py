@@ -33,3 +33,14 @@ def test_the_command_prints_what_was_found(server, user) -> None:
     assert done.returncode == 1
     assert "default_transaction_read_only is on" in done.stdout
     assert "to fix it: ALTER ROLE" in done.stdout
+
+
+def test_the_command_makes_nothing_either(server) -> None:
+    tables = Tables(table=f"t{os.urandom(4).hex()}")
+    url = f"{server.url()}?table={tables.table}"
+
+    command = [sys.executable, "-m", "holdfast", "doctor", "--url", url]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+
+    assert "permissions" in done.stdout
+    assert not server.run("SELECT 1 FROM pg_tables WHERE tablename = %s", tables.names[0])
