@@ -59,13 +59,13 @@ def test_the_faults_strike():
 
 
 def test_trust_that_counts_from_the_answer_is_found(monkeypatch):
-    believe = AsyncAcquisition.believe
+    believed = AsyncAcquisition._believed
 
-    async def from_the_answer(self, grant, sent_at):
+    def from_the_answer(self, grant, sent_at):
         del sent_at
-        return await believe(self, grant, self._client.clock.now())
+        return believed(self, grant, self._client.clock.now())
 
-    monkeypatch.setattr(AsyncAcquisition, "believe", from_the_answer)
+    monkeypatch.setattr(AsyncAcquisition, "_believed", from_the_answer)
 
     assert first_seed_that_finds() < FIND_WITHIN
 

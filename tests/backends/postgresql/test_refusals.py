@@ -85,7 +85,7 @@ def test_a_standby_takes_no_locks(wire_to, guarded) -> None:
         wire = wire_to(standby.url())
 
         with pytest.raises(BackendUnavailable, match=r"no writes: it is a standby.*by itself"):
-            wire.ask("CREATE TABLE x ()", within=1.0)
+            wire.ask("CREATE TABLE x ()", within=5.0)  # a busy machine connects late
 
         assert wire.inner.greeting.is_standby
 

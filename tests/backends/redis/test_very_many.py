@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backends.redis.scripted import claim
 
-from holdfast import Event, Locks, Renewed
+from holdfast import Locks
 from holdfast.backends.redis._sync.backend import TOGETHER, RedisBackend
 from holdfast.challenge.eventually import eventually
 from holdfast.testing import ManualClock
@@ -38,23 +38,23 @@ def test_a_slow_server_has_the_whole_time_for_each_page(url):
 def test_very_many_leases_are_renewed_in_turns(url):
     """Each turn has a time of its own, and the answers to the first do not wait for the last."""
     count = 3 * TOGETHER
-    answered: list[Event] = []
+    answered: list[object] = []
 
-    def hear(event: Event) -> None:
-        if isinstance(event, Renewed):
-            answered.append(event)
-
-    with Locks(url, ttl=60, on_event=hear) as locks:
+    with Locks(url, ttl=60) as locks:
         leases = [locks.lock(f"door {number}").acquire() for number in range(count)]
         backend, watchdog = locks._client.backend, locks._client.watchdog
         turns: list[tuple[int, float, int]] = []
-        renew = backend.renew
+        renew, settle = backend.renew, watchdog.settle
+
+        def settled(hold, answer, *, sent_at):
+            settle(hold, answer, sent_at=sent_at)
+            answered.append(hold)
 
         def watched(grants, *, deadline):
             turns.append((len(grants), deadline, len(answered)))
             return renew(grants, deadline=deadline)
 
-        backend.renew = watched
+        backend.renew, watchdog.settle = watched, settled
         watchdog.hurry()
         eventually(lambda: len(answered) >= count)
 
