@@ -64,7 +64,7 @@ portable: $(STAMP) ## Run only the tests that need neither a server nor Linux
 disguised: $(STAMP) ## Run what Linux can play of macOS and Windows by their ways
 	$(RUN) tools/system_packages.py
 	HOLDFAST_TEST_PLATFORM=macos $(RUN) -m pytest -n auto $(DISGUISED)
-	HOLDFAST_TEST_PLATFORM=windows $(RUN) -m pytest -n auto -k 'not fork' $(DISGUISED)
+	HOLDFAST_TEST_PLATFORM=windows $(RUN) -m pytest -n auto -k 'not fork and not posix' $(DISGUISED)
 
 .PHONY: check
 check: $(STAMP) ## Format, lint, types, generated files, import direction, docs
