@@ -297,7 +297,6 @@ def test_a_hook_that_fails_is_told_of_the_next_event(caplog: pytest.LogCaptureFi
     assert "a hook of the application failed" in caplog.text
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_tells_what_happens_there_and_nothing_else() -> None:
     may_go_on = threading.Event()
     told: list[Event] = []

@@ -80,6 +80,7 @@ class SocketWire(Generic[L]):
         try:
             reply = link.ask(request, deadline=deadline)
         except BaseException as error:
+            # Also of a KeyboardInterrupt: the reply is still on its way to this connection.
             link.close()
             if isinstance(error, OSError | Gibberish):
                 raise self._unanswered(error) from error
