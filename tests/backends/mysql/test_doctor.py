@@ -58,7 +58,7 @@ def test_a_server_that_is_well(found, theirs) -> None:
 
 
 def test_tables_that_the_first_use_makes_are_not_made_for_it(found, server, unmade) -> None:
-    said = found(unmade)["permissions"]
+    said = found(unmade)["tables"]
 
     assert said.level == "note"
     assert unmade.door in said.message

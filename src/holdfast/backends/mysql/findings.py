@@ -147,7 +147,7 @@ def not_there(tables: Tables) -> Finding:
     """Say that the tables are missing; a server hides those of which a user may do nothing."""
     return Finding(
         "note",
-        "permissions",
+        "tables",
         f"the tables {tables.door}, {tables.place} are not there yet, or this user may do nothing "
         "with them; the first use makes them, if it may",
         "holdfast init makes them now",

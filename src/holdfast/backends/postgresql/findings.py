@@ -205,13 +205,13 @@ def _permissions(rights: Rights) -> Finding:
         if rights.may_make:
             return Finding(
                 "note",
-                "permissions",
+                "tables",
                 f"the tables {names} are not there yet; the first use makes them",
                 "holdfast init makes them now",
             )
         return Finding(
             "error",
-            "permissions",
+            "tables",
             f"the tables {names} are not there, and {rights.user} may not make them",
             f"run holdfast init as a user that may, then {grant}",
         )

@@ -29,7 +29,7 @@ def theirs(server, schema) -> Tables:
 
 
 def test_tables_that_the_first_use_makes(finding) -> None:
-    found = finding("permissions", tables=Tables(table="nothing"))
+    found = finding("tables", tables=Tables(table="nothing"))
 
     assert found.level == "note"
     assert '"public"."nothing_door"' in found.message
@@ -37,7 +37,7 @@ def test_tables_that_the_first_use_makes(finding) -> None:
 
 
 def test_a_schema_that_the_first_use_makes(finding) -> None:
-    assert finding("permissions", tables=Tables(schema="nothing")).level == "note"
+    assert finding("tables", tables=Tables(schema="nothing")).level == "note"
 
 
 @pytest.mark.parametrize("is_there", [True, False])
@@ -45,7 +45,7 @@ def test_tables_that_this_user_may_not_make(finding, server, user, schema, is_th
     server.run(f"GRANT USAGE ON SCHEMA {schema} TO {user}")
     tables = Tables(schema=schema if is_there else "nothing")
 
-    found = finding("permissions", server.url(user=user), tables=tables)
+    found = finding("tables", server.url(user=user), tables=tables)
 
     assert found.level == "error"
     assert f"{user} may not make them" in found.message
