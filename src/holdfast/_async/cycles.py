@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.core.deadlocks import Owned, Wait, cycle_of
+from holdfast._async.hold_registry import wait_at
+from holdfast.core.deadlocks import Owned, cycle_of
 from holdfast.errors import WouldDeadlock
 from holdfast.runtime import aio as runtime
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast._async.acquiring import AsyncAcquisition
     from holdfast._async.client import AsyncClient
     from holdfast._async.hold import AsyncHold
-    from holdfast.core.deadlocks import Link
+    from holdfast.core.deadlocks import Link, Wait
 
 NEVER = float("inf")
 SOON = 1.0
@@ -36,14 +37,13 @@ def refuse_cycle(
     """
     if left < SOON or attempt.cancel is not None or attempt.looking is not None:
         return
-    claim, context = attempt.claim, attempt.context
-    wait = Wait(context, claim.name, claim.weight, claim.capacity, place)
     with client.state:
-        cycle = _closed_by(client, wait)
+        cycle = _closed_by(client, wait_at(place, of=attempt))
         if not cycle:
-            client.holds.begins_waiting(attempt, wait)
+            client.holds.begins_waiting(attempt, place=place)
             return
-    raise WouldDeadlock(_sentence(cycle), name=claim.name, cycle=[one.name for one in cycle])
+    names = [one.name for one in cycle]
+    raise WouldDeadlock(_sentence(cycle), name=attempt.claim.name, cycle=names)
 
 
 def _closed_by(client: AsyncClient, wait: Wait[runtime.Context]) -> Sequence[Link[runtime.Context]]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.core.deadlocks import Owned, Wait, cycle_of
+from holdfast._sync.hold_registry import wait_at
+from holdfast.core.deadlocks import Owned, cycle_of
 from holdfast.errors import WouldDeadlock
 from holdfast.runtime import threads as runtime
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast._sync.acquiring import Acquisition
     from holdfast._sync.client import Client
     from holdfast._sync.hold import Hold
-    from holdfast.core.deadlocks import Link
+    from holdfast.core.deadlocks import Link, Wait
 
 NEVER = float("inf")
 SOON = 1.0
@@ -36,14 +37,13 @@ def refuse_cycle(client: Client, attempt: Acquisition, *, place: int | None, lef
     """
     if left < SOON or attempt.cancel is not None or attempt.looking is not None:
         return
-    claim, context = attempt.claim, attempt.context
-    wait = Wait(context, claim.name, claim.weight, claim.capacity, place)
     with client.state:
-        cycle = _closed_by(client, wait)
+        cycle = _closed_by(client, wait_at(place, of=attempt))
         if not cycle:
-            client.holds.begins_waiting(attempt, wait)
+            client.holds.begins_waiting(attempt, place=place)
             return
-    raise WouldDeadlock(_sentence(cycle), name=claim.name, cycle=[one.name for one in cycle])
+    names = [one.name for one in cycle]
+    raise WouldDeadlock(_sentence(cycle), name=attempt.claim.name, cycle=names)
 
 
 def _closed_by(client: Client, wait: Wait[runtime.Context]) -> Sequence[Link[runtime.Context]]:

@@ -7,13 +7,20 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
+from holdfast.core.deadlocks import Wait
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast._sync.acquiring import Acquisition
     from holdfast._sync.hold import Hold
-    from holdfast.core.deadlocks import Wait
     from holdfast.runtime import threads as runtime
+
+
+def wait_at(place: int | None, *, of: Acquisition) -> Wait[runtime.Context]:
+    """Return for what an acquire waits at that place of the line."""
+    claim = of.claim
+    return Wait(of.context, claim.name, claim.weight, claim.capacity, place)
 
 
 class HoldRegistry:
@@ -29,9 +36,10 @@ class HoldRegistry:
         self._has_lost = False
         # Weakly: one that an interrupt ended must not keep its lease from being adopted.
         self._adopting: weakref.WeakSet[Acquisition] = weakref.WeakSet()
-        # Weakly, as above. What has ended stays until the same one waits again, and is asked.
+        # Weakly, as above, and with nothing that refers to the key: a task would never be freed.
+        # What has ended stays until the same one waits again, and is asked.
         self._waits: weakref.WeakKeyDictionary[
-            runtime.Context, tuple[weakref.ref[Acquisition], Wait[runtime.Context]]
+            runtime.Context, tuple[weakref.ref[Acquisition], int | None]
         ] = weakref.WeakKeyDictionary()
 
     def __len__(self) -> int:
@@ -113,10 +121,10 @@ class HoldRegistry:
         with self._state:
             return list(self._by_name.get(name, ()))
 
-    def begins_waiting(self, one: Acquisition, wait: Wait[runtime.Context]) -> None:
+    def begins_waiting(self, one: Acquisition, *, place: int | None) -> None:
         """Know for what a thread or task begins to wait."""
         with self._state:
-            self._waits[one.context] = (weakref.ref(one), wait)
+            self._waits[one.context] = (weakref.ref(one), place)
 
     def wait_of(
         self, who: runtime.Context, *, lasts: Callable[[Acquisition], bool]
@@ -127,16 +135,16 @@ class HoldRegistry:
             one = None if known is None else known[0]()
             if known is None or one is None or one.hold is not None or not lasts(one):
                 return None
-            return known[1]
+            return wait_at(known[1], of=one)
 
     def waits_at(
         self, name: str, *, lasts: Callable[[Acquisition], bool]
     ) -> list[Wait[runtime.Context]]:
         """Return all waits here for a name that last."""
         with self._state:
-            whose = [who for who, (_, wait) in self._waits.items() if wait.name == name]
-        found = [self.wait_of(who, lasts=lasts) for who in whose]
-        return [one for one in found if one is not None]
+            waiting = list(self._waits)
+        found = [self.wait_of(who, lasts=lasts) for who in waiting]
+        return [one for one in found if one is not None and one.name == name]
 
     def names_of(self, context: runtime.Context) -> list[str]:
         """Return the names that a thread or task holds."""
