@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import socket
+import ssl
+import threading
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +16,7 @@ from servers.redis import shared_tls_server
 from servers.redis_cluster import shared_tls_cluster
 from servers.redis_sentinels import shared_closed_sentinels
 
-from holdfast import BackendUnavailable, ConfigurationError
+from holdfast import AsyncLocks, BackendUnavailable, ConfigurationError
 from holdfast.challenge.servers.certificates import certificates
 from holdfast.challenge.servers.redis import RedisServer, until
 from holdfast.challenge.servers.redis_sentinels import Sentinels
@@ -110,3 +117,50 @@ def test_a_certificate_of_another_host_is_refused_unless_it_is_not_looked_at(dri
             one.acquire("door", timeout=1)
     for one in drivers(url, ssl_check_hostname=False, **server.client_options):
         one.release(one.acquire("door"))
+
+
+@pytest.fixture
+def without_a_goodbye() -> Iterator[str]:
+    """Let nobody in, by TLS, and never end a connection."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificates().certificate, certificates().key)
+    kept = []
+
+    def serve() -> None:
+        while True:
+            connection, _ = listener.accept()
+            kept.append(connection := context.wrap_socket(connection, server_side=True))
+            connection.recv(65536)
+            connection.sendall(b"-WRONGPASS invalid username-password pair\r\n" * 4)
+
+    def serve_until_it_ends() -> None:
+        try:
+            serve()
+        except OSError:
+            return
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve_until_it_ends)
+        thread.start()
+        yield f"rediss://:wrong@127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    for one in kept:
+        one.close()
+
+
+def test_a_refusal_is_told_at_once_and_leaves_no_connection(without_a_goodbye):
+    """In asyncio a TLS connection ends by a goodbye of both sides, unless it is given up."""
+
+    async def ask() -> None:
+        options = {"ssl_ca_certs": certificates().authority, "request_timeout": 300.0}
+        async with AsyncLocks(without_a_goodbye, **options) as locks, asyncio.timeout(60):
+            await locks.lock("door").acquire(timeout=0)
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", ResourceWarning)
+        with pytest.raises(ConfigurationError, match="password"):
+            asyncio.run(ask())
+        gc.collect()
+
+    assert not [one for one in warned if "transport" in str(one.message)]

@@ -127,6 +127,7 @@ class Wire(SocketWire[Link]):
                     "retry": Retry(NoBackoff(), 0),
                     "protocol": 3,
                     "parser_class": _AsyncRESP3Parser,  # as in `threads`
+                    "redis_connect_func": self._introduce,
                 }
             )
         except OSError as error:
@@ -134,8 +135,6 @@ class Wire(SocketWire[Link]):
             raise refusals.unreachable(error, where=self.where) from error
         try:
             await connection.connect()
-            await connection.send_command("HELLO", 3)  # the driver has not kept its answer
-            self._greeted(await connection.read_response())
         except LockError:
             await connection.disconnect(nowait=True)
             raise  # told already, in words of our own
@@ -156,6 +155,18 @@ class Wire(SocketWire[Link]):
         link = Link(where=self.where)
         link.take_over(streams[1].transport, streams)
         return link
+
+    async def _introduce(self, connection: Any) -> None:  # noqa: ANN401 - the driver's
+        transport = connection._writer.transport  # noqa: SLF001
+        try:
+            await connection.on_connect()
+            await connection.send_command("HELLO", 3)  # the driver has not kept its answer
+            self._greeted(await connection.read_response())
+        except BaseException:
+            # At once: the driver forgets a connection before it is closed, and with TLS that takes
+            # a goodbye from both sides, for which a loop that ends has no time.
+            transport.abort()
+            raise
 
     def _greeted(self, answer: object) -> None:
         """Take what the server said of itself, or raise: then it is not connected to."""
