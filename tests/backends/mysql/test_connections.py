@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,9 @@ from holdfast.challenge.servers.proxy import Proxy
 from holdfast.runtime.clock import Clock
 
 ME = "SELECT CONNECTION_ID()"
+
+PATIENCE = 20.0
+"""What only a hang outlasts."""
 
 
 def running(server: MariadbServer, text: str) -> list[int]:
@@ -307,3 +311,35 @@ def test_a_refusal_that_comes_to_a_cancelled_task_is_nobodys_complaint(monkeypat
 
     asyncio.run(run())
     assert complaints == []
+
+
+def test_a_machine_that_stands_still_while_one_connects_costs_no_more_than_the_deadline(
+    monkeypatch,
+) -> None:
+    """A cancellation that comes when the server was just reached is swallowed by Python 3.11."""
+
+    async def run() -> None:
+        loop, clock = asyncio.get_running_loop(), Clock()
+        reach = loop.create_connection
+
+        async def reached_at_the_deadline(*arguments: Any, **options: Any) -> Any:
+            made, is_told = await reach(*arguments, **options), loop.create_future()
+            loop.call_later(0, is_told.set_result, None)
+            time.sleep(max(0.0, deadline - clock.now()) + 0.1)  # noqa: ASYNC251 - so it stands still
+            await is_told
+            return made
+
+        monkeypatch.setattr(loop, "create_connection", reached_at_the_deadline)
+        link = aio.Link(clock=clock, where="mysql://here")
+        where = {"host": "127.0.0.1", "port": silent.getsockname()[1], "user": "root"}
+        address: Any = SimpleNamespace(settings=where)
+        deadline = clock.now() + 1.0
+        task = asyncio.ensure_future(link.connect(address, deadline=deadline))
+
+        await asyncio.wait([task], timeout=PATIENCE)
+
+        assert task.done(), "it waits for ever"
+        assert task.exception() is not None
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        asyncio.run(run())

@@ -26,6 +26,9 @@ __all__ = ["DRIVER", "DriverError", "Link"]
 DRIVER = "asyncmy"
 DriverError: type[Exception] = MySQLError
 
+CANCEL_AGAIN = 0.05
+"""So long after a cancellation it is looked whether it was heard."""
+
 
 class Link:
     """One connection; the loop reads it all the time, so that its end is seen when it comes.
@@ -63,13 +66,23 @@ class Link:
             # Known, whatever it is: nobody asks for it who is cancelled here.
             work.add_done_callback(_outcome)
             if is_late:
-                work.cancel()
+                self._give_up(work)
                 # What was made at that very moment would stay open: nobody else knows it.
                 work.add_done_callback(lambda _: _abort(connection))
         if is_late:
             await asyncio.wait([work])
             raise TimeoutError("no answer in time")
         work.result()
+
+    def _give_up(self, work: asyncio.Future[Any]) -> None:
+        """Cancel it until it has ended: the driver has no limit once the server is reached.
+
+        It reaches it by `asyncio.wait_for`, which swallows a cancellation that comes when it has,
+        in Python 3.11.
+        """
+        if not work.done():
+            work.cancel()
+            self._loop.call_later(CANCEL_AGAIN, self._give_up, work)
 
     async def exchange(self, requests: Sequence[Ask], *, deadline: float) -> list[Rows]:
         """Return the rows of each, all in one round trip, or raise the driver's error.
