@@ -9,9 +9,13 @@ import pytest
 from both_flavours import Flavour, number_waiting
 from diary import Diary
 
-from holdfast.challenge.eventually import eventually
+from holdfast import BackendUnavailable, OutcomeUnknown
+from holdfast.challenge.eventually import PATIENCE, eventually
 
 BEGINNINGS = 8
+
+PATIENT = 150.0
+"""As long one waits in line: a fault and its end may take a busy machine a minute or two."""
 
 
 class Reachable(Protocol):
@@ -82,18 +86,26 @@ class Scene:
         self.waiter = self.flavour.start(self._timed_acquire, lock)
 
     def _timed_acquire(self, lock: Any) -> tuple[Any, float]:
-        return lock.acquire(timeout=40), self.flavour.clock.now()
+        return lock.acquire(timeout=PATIENT), self.flavour.clock.now()
 
     def waiting(self) -> int:
         """Return how many stand in line, as the holder's client sees it."""
         return len(self.locks.inspect(self.name).line)
+
+    def renews(self) -> bool:
+        """Whether the store confirms the lease, asked now."""
+        try:
+            self.lease.renew()
+        except (BackendUnavailable, OutcomeUnknown):
+            return False
+        return True
 
     def is_passed_on(self) -> bool:
         """Whether the lease was never lost, and is had by the one who waits, once released."""
         self.lease.check()
         assert not self.waiter.done()
         self.lease.release()
-        successor, _ = self.waiter.result(10)
+        successor, _ = self.waiter.result(PATIENCE)
         assert successor.token > self.lease.token
         return self.diary.count("Lost") == 0
 

@@ -7,8 +7,9 @@ from typing import ClassVar
 import pytest
 
 from holdfast import BackendUnavailable, OutcomeUnknown
+from holdfast.challenge.eventually import eventually
 
-SLACK = 1.0
+SLACK = 5.0
 """How much later than it must, a thing may be told on a busy machine."""
 
 
@@ -97,6 +98,7 @@ class QuorumFaults:
             for one in scenes:
                 one.lease.check()
         for one in scenes:
-            one.diary.until_renewed()
+            # Not the watchdog's own, which may be due only after a third of a long ttl.
+            eventually(one.renews, what="it is renewed")
 
         assert all(one.is_passed_on() for one in scenes)

@@ -27,7 +27,7 @@ SETTINGS: dict[str, object] = {
     "tickTime": round(TICK * 1000),
     "initLimit": 50,
     "syncLimit": SYNC_LIMIT,
-    "maxSessionTimeout": 60_000,
+    "maxSessionTimeout": 120_000,
     "maxClientCnxns": 0,
     "clientPortAddress": "127.0.0.1",
     "admin.enableServer": "false",  # it would want port 8080, and every server the same

@@ -16,7 +16,7 @@ ELECTION = 10.0
 SILENCE = SYNC_LIMIT * TICK
 """So long do members wait for one that says nothing."""
 
-LONG = 30.0
+LONG = 120.0
 """A third of this ttl is always left, and outlasts an election."""
 
 
