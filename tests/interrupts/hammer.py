@@ -7,6 +7,7 @@ In short form it is part of the tests. Its long form takes every place of every 
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ from holdfast.challenge.eventually import eventually
 
 PATIENT = 20.0
 """A request that takes longer has been lost; a machine under a profile may need more than usual."""
+
+LOOK_AGAIN = 0.005
+"""So often it is looked whether somebody waits: each look is a request."""
 
 WARM_UP = 3
 """Rounds before the places are counted: the first ones connect, load scripts and start threads."""
@@ -43,12 +47,12 @@ def hammer(url: str, scene: Scene, *, at_most: int | None = None, **options: obj
         with _set(stage, scene, "counting"):
             # Some more: which way a scene takes depends on who is quicker.
             count = places(lambda: scene.act(stage)) * 11 // 10
-        step = 1 if at_most is None else max(1, count // at_most)
+        step = _step(count, at_most)
         for place in range(0, count, step):
             with _set(stage, scene, f"at {place}"):
                 where = interrupt(lambda: scene.act(stage), at=place)
             try:
-                _check(stage)
+                _check(stage, scene)
             except BaseException as error:
                 error.add_note(f"interrupted at place {place}: {where}")
                 raise
@@ -66,7 +70,7 @@ def hammer_close(url: str, *, at_most: int | None = None, **options: object) -> 
             if at_most is not None and place == 0:
                 with Locks(url, ttl=TTL, **options) as other:
                     other.lock("counting").acquire()
-                    step = max(1, places(other.close) // at_most)
+                    step = _step(places(other.close), at_most)
             where = interrupt(locks.close, at=place)
             try:
                 locks.close()
@@ -109,7 +113,7 @@ def _set(stage: Stage, scene: Scene, name: str) -> Iterator[None]:
 
 def _release_when_waited_for(stage: Stage, lease: Lease) -> None:
     while not _is_waited_for(stage):
-        if stage.is_over.wait(0.001):
+        if stage.is_over.wait(LOOK_AGAIN):
             break
     lease.release()
 
@@ -121,8 +125,13 @@ def _is_waited_for(stage: Stage) -> bool:
     return any(one.stands for one in stage.locks._client.asking())
 
 
-def _check(stage: Stage) -> None:
-    for name in (stage.door, stage.gate):
+def _step(count: int, at_most: int | None) -> int:
+    """Return how far apart the places are, so that there are no more than that."""
+    return 1 if at_most is None else max(1, math.ceil(count / at_most))
+
+
+def _check(stage: Stage, scene: Scene) -> None:
+    for name in (stage.door, stage.gate) if scene.has_gate else (stage.door,):
         eventually(lambda name=name: not _is_in_use(stage.rival, name))
         for locks in (stage.rival, stage.locks):
             locks.lock(name).acquire(timeout=TTL).release()

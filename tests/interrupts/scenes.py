@@ -44,6 +44,8 @@ class Scene:
     is_woken: bool = False
     has_lease: bool = False
     is_shared: bool = False
+    has_gate: bool = False
+    """Whether it takes the gate too, or may."""
     stores: tuple[str, ...] = ()
 
 
@@ -125,8 +127,8 @@ SCENES = {
         Scene(block),
         Scene(block_of_a_lock_that_lives_on),
         Scene(nested_blocks),
-        Scene(several_names),
-        Scene(any_shard, is_held=True, stores=("memory", "redis", "sqlite")),
+        Scene(several_names, has_gate=True),
+        Scene(any_shard, is_held=True, has_gate=True, stores=("memory", "redis", "sqlite")),
         Scene(permits, is_shared=True),
         Scene(a_decorated_function),
         Scene(released_by_hand, has_lease=True),

@@ -53,7 +53,6 @@ EARLY = (
     "tests/challenge/test_checker.py",
     # Minutes of waiting, while others compute.
     "tests/backends/redlock/contract/test_two_hung.py",
-    "tests/backends/sqlite/test_leaks.py::test_a_million_names",
     "tests/backends/test_stock.py",
     "tests/fencing/test_stock.py",
     "tests/sql_rows/",

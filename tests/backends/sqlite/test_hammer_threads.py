@@ -11,7 +11,7 @@ import pytest
 import holdfast
 
 THREADS = 4
-ROUNDS = 3_000
+ROUNDS = 1_000
 
 
 class Resource:

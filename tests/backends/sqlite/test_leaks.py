@@ -15,15 +15,16 @@ import pytest
 
 import holdfast
 
-NAMES_IN_MEMORY = 1_000_000
+NAMES_IN_MEMORY = 200_000
 NAMES_IN_A_FILE = 20_000
-CLIENTS_IN_MEMORY = 10_000
+CLIENTS_IN_MEMORY = 2_000
 CLIENTS_OF_A_FILE = 300
 UNICODE_NAMES = 10_000
 WARM_UP = 1_000
 
 BLOCKS = 500
-"""What the interpreter itself may come to keep meanwhile: caches, a resized dict."""
+"""What the interpreter itself may come to keep meanwhile: caches, a resized dict. Whatever is kept
+of one name in forty is more than that."""
 
 MEGABYTES = 8
 """As above, in pages of the operating system: freed memory is not always given back."""
@@ -44,11 +45,10 @@ def cycle(locks: holdfast.Locks, names: range) -> None:
         locks.lock(f"order:{number}").acquire().release()
 
 
-@pytest.mark.timeout(480)  # a minute of computing, beside others that compute
 @pytest.mark.parametrize(
     ("store", "names"), [("memory", NAMES_IN_MEMORY), ("sqlite", NAMES_IN_A_FILE)]
 )
-def test_a_million_names_leave_the_client_no_larger(store, names, url):
+def test_many_names_leave_the_client_no_larger(store, names, url):
     """A lock per order id is nothing that a client remembers."""
     with holdfast.Locks("memory://" if store == "memory" else url) as locks:
         cycle(locks, range(WARM_UP))
@@ -116,7 +116,7 @@ def test_clients_leave_no_thread_socket_or_file(store, clients, url, path, belon
 
 
 @pytest.mark.parametrize(
-    ("store", "clients"), [("memory", CLIENTS_IN_MEMORY // 10), ("sqlite", CLIENTS_OF_A_FILE)]
+    ("store", "clients"), [("memory", CLIENTS_IN_MEMORY // 2), ("sqlite", CLIENTS_OF_A_FILE)]
 )
 def test_asyncio_clients_leave_no_thread_task_socket_or_file(store, clients, url, belongings):
     """Law 14 inside a loop that runs on: nothing may be left to its end."""
