@@ -6,7 +6,6 @@ behind the back of the one who asked. How long they may take is theirs to know.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
@@ -22,6 +21,9 @@ async def gather_tasks(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) ->
     """Return what each call returns, in order; raise once all have ended if one failed."""
     if len(calls) == 1:
         return [await calls[0]()]
+    # Here, since threads gather by this module too, and a sync program does without asyncio.
+    from asyncio import gather  # noqa: PLC0415
+
     errors: list[BaseException] = []
 
     async def make(call: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
@@ -33,7 +35,7 @@ async def gather_tasks(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) ->
 
     # With `return_exceptions` a cancellation, too, waits until all have ended. What it returns
     # may not be looked at: an exception can be an answer.
-    found = await asyncio.gather(*(make(one) for one in calls), return_exceptions=True)
+    found = await gather(*(make(one) for one in calls), return_exceptions=True)
     if errors:
         _raise(errors)
     return cast("list[T]", found)

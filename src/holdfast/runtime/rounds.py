@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import asyncio
+
     from holdfast.runtime import aio, threads
 
 
@@ -27,7 +28,10 @@ class TaskRounds:
     def minded(self, event: aio.Event) -> float | None:
         """Return how long to wait for the event: it is set for nothing before too long."""
         if self._timer is None:
-            self._loop = asyncio.get_running_loop()
+            # Here, since threads have their rounds from this module, and do without asyncio.
+            from asyncio import get_running_loop  # noqa: PLC0415
+
+            self._loop = get_running_loop()
             self._timer = self._loop.call_later(self._every, self._go)
         self._since_last.append(event)
         return None

@@ -6,7 +6,6 @@ must not run out behind their questions. Calls of one kind keep their order.
 
 from __future__ import annotations
 
-import asyncio
 import queue
 import threading
 from collections import deque
@@ -18,6 +17,7 @@ from holdfast.errors import BackendUnavailable
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
 P = ParamSpec("P")
@@ -138,7 +138,10 @@ class TaskWorker:
     async def _put(self, function: Callable[[], T], *, is_urgent: bool) -> T:
         if self._thread is None:
             self._thread = self._started()
-        loop = asyncio.get_running_loop()
+        # Here, since a sync program has workers too, and does without asyncio.
+        from asyncio import get_running_loop  # noqa: PLC0415
+
+        loop = get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._calls.put((loop, future, function), is_urgent=is_urgent)
         return await future
