@@ -77,7 +77,7 @@ def locked(url: str, *, insists: bool) -> Entrance:
 
     def insist() -> Lease:
         while (lease := lock.try_acquire()) is None:
-            time.sleep(random.uniform(0.0, 0.05))  # noqa: S311 - out of step with the others
+            time.sleep(random.uniform(0.0, 0.2))  # noqa: S311 - out of step with the others
         return lease
 
     return insist if insists else partial(lock.acquire, timeout=LONG)
