@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 
 import pytest
 
@@ -35,11 +36,11 @@ def objects_alive() -> int:
 @pytest.mark.parametrize("names", ["the same name", "distinct names"])
 def test_locking_leaves_nothing_in_memory(flavour, server, names):
     locks = flavour.locks(server.url)
+    numbers = itertools.count() if names == "distinct names" else itertools.repeat(0)
 
     def lock_and_release(count):
-        for number in range(count):
-            lock = locks.lock(f"door {number if names == 'distinct names' else 0}")
-            lock.acquire().release()
+        for number in itertools.islice(numbers, count):
+            locks.lock(f"door {number}").acquire().release()
 
     assert not leaks(lock_and_release)
 
