@@ -16,10 +16,11 @@ STAMP := $(VENV)/.installed-$(firstword $(shell { pwd; cat pyproject.toml; } | c
 # What needs no server and nothing but Python: it runs on every Python that is here.
 CORE := tests/core tests/input tests/backends/memory tests/backends/sqlite \
 	tests/interrupts/test_places.py tests/interrupts/test_with_statement.py
-# A minute of counting what is left behind, and half of one of trying every way that messages
-# may take in a model: both say little of the interpreter.
+# Half a minute of counting what is left behind, and as long of trying every way that messages may
+# take in a model, and random lines at a door: they say little of the interpreter.
 NOT_EVERYWHERE := --deselect tests/backends/sqlite/test_leaks.py \
-	--deselect tests/core/test_quorum_tokens.py
+	--deselect tests/core/test_quorum_tokens.py \
+	--deselect tests/backends/sqlite/test_partial_doors.py
 # What runs by the ways of another platform on Linux: the embedded default with its faults, the
 # decisions, the wires to Redis, FencedFile. Only Linux tells the mode that a new file would have.
 DISGUISED := tests/core tests/input tests/backends/memory tests/backends/sqlite \
@@ -53,7 +54,14 @@ help: ## Show this list
 test: $(STAMP)-compiled ## Set up all that is needed and run every test
 	$(RUN) tools/system_packages.py
 	$(RUN) -m pytest -n auto --durations=10
-	HOLDFAST_TEST_PLATFORM=windows $(RUN) -m pytest -n auto -k 'not fork' $(DISGUISED_SOON)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-disguised test-elsewhere
+
+# Side by side, since they mostly wait; what each says is shown when it is done.
+.PHONY: test-disguised test-elsewhere
+test-disguised:
+	HOLDFAST_TEST_PLATFORM=windows $(RUN) -m pytest -n 4 -k 'not fork' $(DISGUISED_SOON)
+
+test-elsewhere:
 	$(RUN) tools/other_pythons.py -n 4 $(CORE) $(NOT_EVERYWHERE)
 
 .PHONY: portable

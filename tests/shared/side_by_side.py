@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -32,6 +33,8 @@ MOST_WORKERS = 12
 ALONE = (
     "tests/cli/",
     "tests/interrupts/test_interrupts.py",
+    "tests/backends/memory/test_contract.py",
+    "tests/backends/sqlite/test_contract.py",
     "tests/backends/sqlite/test_leaks.py",
     "tests/backends/test_stock.py",
     "tests/fencing/test_stock.py",
@@ -119,8 +122,14 @@ class LongestFirst(LoadScopeScheduling):
 
     def _rank(self, scope: str) -> tuple[int, int]:
         """Return what is smallest for the longest; the rest go by their number of tests."""
-        places = (place for place, start in enumerate(EARLY) if scope.startswith(start))
-        return next(places, len(EARLY)), -len(self.workqueue[scope])
+        return place_of(scope), -len(self.workqueue[scope])
+
+
+@cache
+def place_of(scope: str) -> int:
+    """Return where it stands among those that take longest; all others come after them."""
+    places = (place for place, start in enumerate(EARLY) if scope.startswith(start))
+    return next(places, len(EARLY))
 
 
 SEATED = "HOLDFAST_TEST_HAS_A_SEAT"

@@ -63,11 +63,11 @@ def test_what_takes_longest_begins_first():
         "tests/input/test_names.py::test_one",
         "tests/shell/test_ending.py::test_one",
         "tests/shell/test_ending.py::test_two",
-        "tests/backends/sqlite/test_contract.py::TestSync::test_law",
+        "tests/backends/mysql/test_contract.py::TestSync::test_law",
     )
 
     assert handed.order() == [
-        "tests/backends/sqlite/test_contract.py",
+        "tests/backends/mysql/test_contract.py",
         "tests/shell/test_ending.py",
         "tests/input/test_names.py",
     ]
