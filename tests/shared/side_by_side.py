@@ -24,8 +24,9 @@ from xdist.workermanage import WorkerController
 
 from holdfast.platforms import here
 
-WORKERS_PER_CORE = 4
-"""Most tests wait most of the time, for a lease to end or for a server to come back."""
+WORKERS_PER_CORE = 5
+"""Most tests wait most of the time, for a lease to end or for a server to come back: of each second
+that they take, they compute a quarter."""
 
 MOST_WORKERS = 12
 """More would not be faster: the longest file is then what the run waits for."""
