@@ -9,19 +9,13 @@ from _socket import socket as KernelSocket  # noqa: N812 - what `socket.socket` 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from holdfast.platforms import here
+from holdfast.runtime.looking import LOOK_FOR, LOOKS, Looking
 
 if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 JUST_NOW = 0.05
 """A connection that was used so lately is not looked at before it is used again."""
-
-LOOK_FOR = 0.0001
-LOOKS = 100
-"""For so long, and so often at most, an answer is looked for before it is slept for."""
-
-SLEEPS = 100
-"""After an answer that took longer, so many are slept for without looking."""
 
 KEPT = 64
 """As many connections are kept for the next calls."""
@@ -30,7 +24,7 @@ KEPT = 64
 class BlockingSocket:
     """A connected socket whose calls end at a deadline; used by one thread at a time."""
 
-    __slots__ = ("_armed", "_clock", "_sleeps", "_sock", "generation", "used_at")
+    __slots__ = ("_armed", "_clock", "_looking", "_sock", "generation", "used_at")
 
     def __init__(self, sock: socket.socket, clock: Clock, generation: int) -> None:
         self._sock = sock
@@ -43,7 +37,7 @@ class BlockingSocket:
         if self._armed is not None:
             sock.settimeout(None)
         self._clock = clock
-        self._sleeps = 0
+        self._looking = Looking()
         self.generation: int = generation
         self.used_at: float = clock.now()
 
@@ -68,36 +62,38 @@ class BlockingSocket:
 
     def _receive(self, deadline: float) -> bytes:
         """Return what comes next, or raise OSError."""
-        self._arm(deadline)
-        try:
-            data = self._received()
-        except BlockingIOError:  # as above
-            raise TimeoutError("no answer in time") from None
+        looking = self._looking
+        data = None
+        if looking.sleeps:
+            looking.sleeps -= 1
+        elif self._armed is not None:
+            data = self._looked_for(looking)
+        if data is None:
+            self._arm(deadline)
+            try:
+                data = self._sock.recv(65536)
+            except BlockingIOError:  # as above
+                raise TimeoutError("no answer in time") from None
         if not data:
             raise ConnectionError("the server closed the connection")
         return data
 
-    def _received(self) -> bytes:
-        """Return what comes next, looking for it a while before going to sleep for it.
-
-        A server nearby answers sooner than a sleeping thread is woken, so on an idle machine
-        this halves the time of a request. Where an answer takes longer, or others are after
-        the processor or the interpreter, it is of no use; so after each time that it was in
-        vain, many answers are slept for at once.
-        """
+    def _looked_for(self, looking: Looking) -> bytes | None:
+        """Return what comes before it is worth sleeping for; None if nothing does."""
         sock, now = self._sock, self._clock.now
-        if self._armed is None or self._sleeps:
-            self._sleeps -= self._sleeps > 0
-            return sock.recv(65536)
         until = now() + LOOK_FOR
         for _ in range(LOOKS):
             try:
-                return sock.recv(65536, here.NO_WAIT)
+                data = sock.recv(65536, here.NO_WAIT)
             except BlockingIOError:
                 if now() > until:
                     break
-        self._sleeps = SLEEPS
-        return sock.recv(65536)
+            else:
+                if looking.backoff > 1:
+                    looking.found()
+                return data
+        looking.was_in_vain()
+        return None
 
     def _here(self) -> bytes:
         """Return what has come, nothing if that is so; raise OSError if it has ended."""

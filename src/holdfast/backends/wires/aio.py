@@ -16,7 +16,7 @@ from holdfast._async.single_flight import AsyncSingleFlight
 from holdfast.backends.wires.parsing import MORE, Gibberish
 from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.runtime import forking
-from holdfast.runtime.blocking import LOOK_FOR, LOOKS, SLEEPS
+from holdfast.runtime.looking import LOOK_FOR, LOOKS, Looking
 from holdfast.runtime.timing import OneTimer
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class SocketLink(asyncio.Protocol):
         self._outbox: list[bytes] = []
         self._pending: deque[Pending] = deque()
         self._heard_at = 0.0
-        self._sleeps = 0
+        self._looking = Looking()
         self._timer = OneTimer(self._look)
         self._transport: asyncio.Transport
 
@@ -119,7 +119,10 @@ class SocketLink(asyncio.Protocol):
         if len(waiting) == 1:
             # Nobody else waits for an answer: most likely there is only this one task.
             self._flush()
-            self._linger(pending, deadline - patience + LOOK_FOR, LOOKS)
+            if self._looking.sleeps:
+                self._looking.sleeps -= 1
+            else:
+                self._linger(pending, deadline - patience + LOOK_FOR, LOOKS)
         elif len(outbox) == 1:
             loop.call_soon(self._flush)
         elif len(outbox) >= AT_ONCE:
@@ -127,19 +130,13 @@ class SocketLink(asyncio.Protocol):
         return reply
 
     def _linger(self, pending: Pending, until: float, looks: int) -> None:
-        """Keep the loop from going to sleep, for as long as a server nearby takes to answer.
-
-        As the sync wire does: it halves the time of a request on an idle machine. After each time
-        that it was in vain, because the answer takes longer or others need the processor, many
-        answers are slept for at once.
-        """
-        if self._sleeps:
-            self._sleeps -= 1
-        elif self._pending and self._pending[0] is pending:
-            if looks and self._loop.time() < until:
-                self._loop.call_soon(self._linger, pending, until, looks - 1)
-            else:
-                self._sleeps = SLEEPS
+        """Keep the loop from going to sleep, for as long as a server nearby takes to answer."""
+        if not self._pending or self._pending[0] is not pending:
+            self._looking.found()
+        elif looks and self._loop.time() < until:
+            self._loop.call_soon(self._linger, pending, until, looks - 1)
+        else:
+            self._looking.was_in_vain()
 
     def send_unanswered(self, request: bytes) -> None:
         """Send what has no reply of its own."""
