@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import subprocess
+import sys
+
+from bench.reporting import DOCS
 
 SUITES = (
     "embedded",
@@ -30,6 +34,11 @@ def main() -> None:
         report = importlib.import_module(f"bench.{suite}").main()
         if arguments.write:
             report.write()
+    if arguments.write:
+        # A page that is new enters the index of the documentation.
+        subprocess.run(
+            [sys.executable, "tools/generate_docs.py"], cwd=DOCS.parent.parent, check=True
+        )
 
 
 if __name__ == "__main__":

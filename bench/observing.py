@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import statistics
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -12,76 +13,93 @@ from typing import Any
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import NoOpTracerProvider
 from prometheus_client import CollectorRegistry
 
 import holdfast
-from bench.measuring import Timing, cycle_of, machine, timed
+from bench.measuring import cycle_of, load, machine
+from bench.pairing import Contestant, Paired, paired
 from bench.redis_server import running
 from bench.reporting import Report
 from holdfast import observe
 
-ROUNDS, CYCLES = 21, 1000
+ROUNDS, PAIRS, CYCLES = 50, 4, 250
 OFF = "no hook"
+HEAD = ("", "µs", "of the processor", "ratio", "ratio, of the processor")
 
 
 def main() -> Report:
     """Run the suite."""
-    report = Report("observing", "The cost of being told")
+    report = Report("observing", "The cost of being told, measured")
     packages = ("prometheus-client", "opentelemetry-sdk")
     versions = ", ".join(f"{one} {version(one)}" for one in packages)
     report.say(
-        f"{versions}; {machine()}. One lock is taken and given back {CYCLES} times in each of "
-        f"{ROUNDS} rounds, by clients that differ in their hooks alone, in turns. The ratio is the "
-        "median of those of the rounds. `python -m bench observing` repeats it."
+        f"{versions}; {machine()}, {load()}. A client with a hook takes a lock on Redis and gives "
+        f"it back {CYCLES} times, and right before or after it one without a hook does the same; "
+        "what the hook does beside the work is counted in. The ratio is the median of "
+        f"{ROUNDS * PAIRS} such pairs, and in brackets is the range in which it lies with 95 % "
+        'certainty. "No hook, once more" compares two clients without hooks: it shows what can be '
+        "told apart here. `python -m bench observing` repeats it."
     )
     with running() as port:
         url = f"redis://127.0.0.1:{port}"
         for title, contestants in (("Sync", _sync), ("asyncio, one task", _tasks)):
-            cycles, close = contestants(url)
-            timings = timed(cycles, rounds=ROUNDS, cycles=CYCLES)
+            found, close = contestants(url)
+            report.table(title, HEAD, _rows(_measured(found)))
             close()
-            report.table(title, ("", "µs", "of the processor", "ratio"), _rows(timings))
-            gc.collect()
     return report
 
 
-def _rows(timings: dict[str, Timing]) -> list[list[str]]:
-    off = timings[OFF]
+def _measured(contestants: dict[str, Contestant]) -> dict[str, Paired]:
+    off = contestants[OFF]
+    found = {name: Paired() for name in contestants if name != OFF}
+    for one in contestants.values():
+        one.run(CYCLES)  # connect, fill caches
+        one.rest()
+    gc.collect()
+    for _ in range(ROUNDS):
+        for name, into in found.items():
+            paired(contestants[name], off, pairs=PAIRS, cycles=CYCLES, into=into)
+    return found
+
+
+def _rows(found: dict[str, Paired]) -> list[list[str]]:
     return [
-        [name, f"{one.seconds * 1e6:.1f}", f"{one.cpu * 1e6:.1f}", f"{one.over(off):.3f}"]
-        for name, one in timings.items()
+        [
+            name,
+            f"{statistics.median(one.seconds) * 1e6:.1f}",
+            f"{statistics.median(one.cpu) * 1e6:.1f}",
+            str(one.passed),
+            str(one.worked),
+        ]
+        for name, one in found.items()
     ]
 
 
-def _hurried(client: object) -> list[Any]:
-    """Let the hooks hear of what waits now, not with the next round; return who delivers it."""
-    deliveries = [one for _, one in client._client.telling._hooks]  # type: ignore[attr-defined]
-    for one in deliveries:
-        one._wake()
-    return deliveries
-
-
-def _drained(client: object) -> None:
-    """Wait until the hooks have heard of everything: that belongs to the cost."""
-    deliveries = _hurried(client)
-    while any(one._pending for one in deliveries):
-        time.sleep(0.0005)
-
-
 def _hooks() -> dict[str, object]:
+    def metrics() -> MeterProvider:
+        return MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False)
+
     return {
         OFF: None,
         "no hook, once more": None,
         "a hook that does nothing": lambda _: None,
         "prometheus()": observe.prometheus(registry=CollectorRegistry()),
+        "Advisor()": observe.Advisor(),
+        "opentelemetry(), metrics alone": observe.opentelemetry(
+            tracer_provider=NoOpTracerProvider(), meter_provider=metrics()
+        ),
         "opentelemetry(), spans dropped": observe.opentelemetry(
-            tracer_provider=TracerProvider(shutdown_on_exit=False),
-            meter_provider=MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False),
+            tracer_provider=TracerProvider(shutdown_on_exit=False), meter_provider=metrics()
         ),
     }
 
 
-Contestants = tuple[dict[str, Callable[[int], None]], Callable[[], None]]
+def _deliveries(client: object) -> list[Any]:
+    return [one for _, one in client._client.telling._hooks]  # type: ignore[attr-defined]
+
+
+Contestants = tuple[dict[str, Contestant], Callable[[], None]]
 
 
 def _sync(url: str) -> Contestants:
@@ -91,38 +109,46 @@ def _sync(url: str) -> Contestants:
         for one in clients.values():
             one.close()
 
-    def cycle(client: holdfast.Locks) -> Callable[[int], None]:
-        turns = cycle_of(client.lock("order:17"))
+    def contestant(client: holdfast.Locks) -> Contestant:
+        turns, deliveries = cycle_of(client.lock("order:17")), _deliveries(client)
 
         def run(cycles: int) -> None:
             turns(cycles)
-            _drained(client)
+            for one in deliveries:  # what waits for the next round belongs to the cost
+                one._deliver(one._pending)
 
-        return run
+        def rest() -> None:
+            while not all(one._needs_waking for one in deliveries):
+                time.sleep(0.001)
 
-    return {name: cycle(one) for name, one in clients.items()}, close
+        return Contestant(run, rest)
+
+    return {name: contestant(one) for name, one in clients.items()}, close
 
 
 def _tasks(url: str) -> Contestants:
     runner = asyncio.Runner()
     clients = {name: holdfast.AsyncLocks(url, on_event=hook) for name, hook in _hooks().items()}  # type: ignore[arg-type]
 
-    def cycle(client: holdfast.AsyncLocks) -> Callable[[int], None]:
-        lock = client.lock("order:17")
+    def contestant(client: holdfast.AsyncLocks) -> Contestant:
+        lock, deliveries = client.lock("order:17"), _deliveries(client)
 
         async def turns(cycles: int) -> None:
             for _ in range(cycles):
                 async with lock:
                     pass
-            deliveries = _hurried(client)  # as `_drained`
-            while any(one._pending for one in deliveries):  # noqa: ASYNC110
-                await asyncio.sleep(0.0005)
+            for one in deliveries:  # as above
+                await one._deliver(one._pending)
 
-        return lambda cycles: runner.run(turns(cycles))
+        async def rest() -> None:
+            while not all(one._needs_waking for one in deliveries):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+
+        return Contestant(lambda cycles: runner.run(turns(cycles)), lambda: runner.run(rest()))
 
     def close() -> None:
         for one in clients.values():
             runner.run(one.aclose())
         runner.close()
 
-    return {name: cycle(one) for name, one in clients.items()}, close
+    return {name: contestant(one) for name, one in clients.items()}, close

@@ -127,6 +127,14 @@ def backend_pages() -> Iterator[str]:
         yield f"- [`{schemes}`]({one.page.removeprefix('docs/')}): {one.summary}"
 
 
+def benchmark_pages() -> Iterator[str]:
+    """For the index of the documentation: each by its own title."""
+    for page in sorted((ROOT / "docs" / "benchmarks").glob("*.md")):
+        with page.open(encoding="utf-8") as text:
+            title = text.readline().removeprefix("# ").strip().removesuffix(", measured")
+        yield f"- [{title}](benchmarks/{page.name})"
+
+
 def capabilities_table() -> Iterator[str]:
     """For the reference: the declarations, field by field."""
     fields = (
@@ -221,6 +229,7 @@ def source_of(module: str) -> Iterator[str]:
 SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "backends": backends_table,
     "backend-pages": backend_pages,
+    "benchmark-pages": benchmark_pages,
     "capabilities": capabilities_table,
     "rooms": rooms_table,
     "errors-tree": errors_tree,

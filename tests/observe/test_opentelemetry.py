@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from holdfast import AcquireTimeout, ConfigurationError, Locks, observe
+from holdfast._sync import delivery
 from holdfast.challenge.eventually import eventually
 
 
@@ -116,3 +117,30 @@ def test_without_its_package_a_sentence_says_what_to_install(monkeypatch):
 
     with pytest.raises(ConfigurationError, match=r"pip install 'holdfast\[otel\]'"):
         observe.opentelemetry()
+
+
+def test_what_was_dropped_leaves_no_span_open_and_no_count_wrong(scene, monkeypatch, caplog):
+    """The hook is busy with the first lease while more happens than may wait for it."""
+    monkeypatch.setattr(delivery, "LIMIT", 3)
+    is_busy, may_go_on = threading.Event(), threading.Event()
+    record = scene.hook._figures.wait.record
+
+    def wait(*told: object) -> None:
+        is_busy.set()
+        may_go_on.wait(60)
+        record(*told)
+
+    monkeypatch.setattr(scene.hook._figures.wait, "record", wait)
+    with Locks("memory://", on_event=scene.hook) as locks:
+        leases = [locks.lock("order:0").acquire()]
+        assert is_busy.wait(60)
+        leases += [locks.lock(f"order:{number}").acquire() for number in (1, 2, 3, 4)]
+        for one in leases[:4]:
+            one.release()
+        may_go_on.set()
+        eventually(lambda: "has not heard of" in caplog.text)
+        eventually(lambda: scene.figures().get(("holdfast.leases.held", "")) == 1)
+        leases[4].release()
+
+    assert scene.figures()["holdfast.leases.held", ""] == 0
+    assert not scene.hook._holds

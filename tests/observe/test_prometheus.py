@@ -14,6 +14,7 @@ from servers.prometheus import PrometheusServer
 
 import holdfast
 from holdfast import AcquireTimeout, ConfigurationError, Locks, observe
+from holdfast._sync import delivery
 from holdfast.challenge.eventually import eventually
 from holdfast.observe.prometheus_metrics import PrometheusMetrics
 
@@ -126,6 +127,49 @@ def test_a_forked_child_counts_anew(registry):
     assert os.waitstatus_to_exitcode(status) == 0
 
 
+@pytest.fixture
+def blocked(registry, monkeypatch):
+    """A hook that takes nothing while it is locked; three events may wait for it."""
+    monkeypatch.setattr(delivery, "LIMIT", 3)
+    return observe.prometheus(registry=registry)
+
+
+def test_gauges_are_right_again_after_more_happened_than_could_wait(registry, blocked, caplog):
+    """The other figures lack what was dropped, and the log says how much."""
+    with Locks("memory://", on_event=blocked) as locks:
+        with blocked.lock:
+            before = [locks.lock(f"order:{number}").acquire() for number in range(3)]
+            for one in before[1:]:
+                one.release()
+            after = locks.lock("order:9").acquire()
+            waiting = threading.Thread(target=lambda: locks.lock("order:9").acquire().release())
+            waiting.start()
+            eventually(lambda: locks._client.asking() and locks.inspect("order:9").line)
+        eventually(lambda: "has not heard of" in caplog.text)
+        eventually(lambda: of(registry, "holdfast_leases_held") == 2)
+        eventually(lambda: of(registry, "holdfast_waiters") == 1)
+
+        after.release()
+        waiting.join()
+        eventually(lambda: of(registry, "holdfast_waiters") == 0)
+        eventually(lambda: of(registry, "holdfast_leases_held") == 1)
+        before[0].release()
+        eventually(lambda: of(registry, "holdfast_leases_held") == 0)
+
+
+def test_a_client_that_was_closed_holds_nothing_although_nobody_heard_of_it(registry, blocked):
+    """While another client with the same hook keeps what is its own."""
+    with Locks("memory://", on_event=blocked) as other, other.lock("order:8"):
+        locks = Locks("memory://", on_event=blocked, request_timeout=0.05)
+        for number in range(3):
+            locks.lock(f"order:{number}").acquire()
+            eventually(lambda held=number + 2: of(registry, "holdfast_leases_held") == held)
+        with blocked.lock:
+            locks.lock("order:9").acquire()
+            locks.close()
+        eventually(lambda: of(registry, "holdfast_leases_held") == 1)
+
+
 def test_without_its_package_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     monkeypatch.delitem(sys.modules, "holdfast.observe.prometheus_metrics", raising=False)
@@ -191,8 +235,8 @@ def _stood_for(hook: PrometheusMetrics, *, seconds: float) -> None:
     """Let whoever waits have begun so much earlier: nobody waits a minute for a test."""
     with hook.lock:
         for series in hook.series.values():
-            for claim in series.waiters:
-                series.waiters[claim] -= seconds
+            for claim, (client, since) in series.waiters.items():
+                series.waiters[claim] = (client, since - seconds)
 
 
 def test_the_shipped_alert_rules_fire_when_they_should(tmp_path):

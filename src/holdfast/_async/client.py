@@ -14,6 +14,7 @@ from holdfast._async.hold_registry import AsyncHoldRegistry
 from holdfast._async.telling import AsyncTelling
 from holdfast._async.watchdog import AsyncWatchdog
 from holdfast.core.holding import ENTRUSTED, OVER, RELEASING, SENT
+from holdfast.core.telling import Standing
 from holdfast.errors import BackendError, LocksClosed, OutcomeUnknown
 from holdfast.model import Claim, Owner, Renewal, in_context
 from holdfast.runtime import aio as runtime
@@ -46,7 +47,9 @@ class AsyncClient:
         self.clock: Clock = options.clock
         self.request_timeout: float = options.request_timeout
         self.loop_guard: runtime.LoopGuard = runtime.LoopGuard()
-        self.telling: AsyncTelling = AsyncTelling(backend, options, self.loop_guard)
+        self.telling: AsyncTelling = AsyncTelling(
+            backend, options, self.loop_guard, standing=self._standing
+        )
         self.logger: logging.Logger = self.telling.logger
         self.emit: Callable[..., None] = self.telling.emit
         self.emit_claim: Callable[..., None] = self.telling.emit_claim
@@ -132,6 +135,11 @@ class AsyncClient:
     def request_deadline(self) -> float:
         """Return when a request that is sent now is given up."""
         return self.clock.now() + self.request_timeout
+
+    def _standing(self) -> Standing:
+        """Return what holds and waits now; later than what was told last, never earlier."""
+        waiting = [one.claim for one in self.asking() if one.is_known_to_wait()]
+        return Standing(self.id, [one.grant.claim for one in self.holds.kept()], waiting)
 
     # -- claims and holds --------------------------------------------------------------
 

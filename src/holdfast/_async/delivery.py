@@ -37,11 +37,13 @@ class AsyncDelivery(Generic[T]):
         self,
         deliver: Callable[[deque[T]], Awaitable[None]],
         *,
+        catch_up: Callable[[], Awaitable[None]] | None = None,
         what: str,
         logger: logging.Logger,
         home: runtime.LoopGuard,
     ) -> None:
         self._deliver = deliver
+        self._catch_up = catch_up
         self._what = what
         self._logger = logger
         self._home = home
@@ -108,7 +110,8 @@ class AsyncDelivery(Generic[T]):
                 kick.clear()
                 if self._pending:
                     await self._deliver(self._pending)
-                    self._tell_dropped()
+                    if self._dropped:
+                        await self._tell_dropped()
                     if not self._is_stopping:
                         await kick.wait(ROUND)
                 elif self._is_stopping or not await self._slept(kick):
@@ -131,11 +134,13 @@ class AsyncDelivery(Generic[T]):
             self._task = None
             return False
 
-    def _tell_dropped(self) -> None:
+    async def _tell_dropped(self) -> None:
+        """Say how much was dropped; whoever keeps count is told how things stand instead."""
         with self._state:
             dropped, self._dropped = self._dropped, 0
-        if dropped:
-            self._logger.warning("%s has not heard of %d events", self._what, dropped)
+        self._logger.warning("%s has not heard of %d events", self._what, dropped)
+        if self._catch_up is not None:
+            await self._catch_up()
 
     async def stop(self, *, deadline: float, clock: Clock) -> None:
         """Deliver what waits, but not beyond the deadline; then deliver nothing any more."""
@@ -152,10 +157,18 @@ class AsyncDelivery(Generic[T]):
         # A hook that has not come back by now was called for the last time.
         self._is_shut, self._kick = True, None
         left = len(self._pending)
+        with self._state:
+            self._dropped += left  # for one that comes back after all
         self._pending.clear()
         if left:
             self._logger.warning("closed before %s has heard of %d events", self._what, left)
 
     def after_fork_in_child(self) -> None:
         """Start anew: what waits is told by the parent."""
-        self.__init__(self._deliver, what=self._what, logger=self._logger, home=self._home)  # type: ignore[misc]
+        self.__init__(  # type: ignore[misc]
+            self._deliver,
+            catch_up=self._catch_up,
+            what=self._what,
+            logger=self._logger,
+            home=self._home,
+        )

@@ -132,8 +132,13 @@ class AsyncHold:
                 return False
             self.holding = then
         if was is HELD or was is RELEASING:  # else it was told before
-            self.client.emit(told_as, self.grant, now - self.since)
+            self.tell(told_as, now - self.since)
         return True
+
+    def tell(self, kind: type[Event], first: object, second: object = None) -> None:
+        """Tell what has happened to it; the facts are the event's own fields."""
+        grant = self.grant
+        self.client.emit(kind, grant.claim, grant.token, first, second)
 
     def is_at_risk(self, now: float) -> bool:
         """Whether the holder should hurry."""
@@ -208,7 +213,7 @@ class AsyncHold:
             self.client.followups.withdraw_later(self.grant.claim)
         for block in blocks:
             block.interrupt(f"holdfast: the lease on {self.grant.claim.name!r} was lost: {reason}")
-        self.client.emit(Lost, self.grant, reason, self.client.clock.now() - self.since)
+        self.tell(Lost, reason, self.client.clock.now() - self.since)
         if self.on_lost is not None:
             for handle in self.handles()[:1]:
                 self.client.telling.lost(self.on_lost, lease_on(handle))

@@ -153,6 +153,11 @@ class AsyncHoldRegistry:
                 if any(hold.context() is context for hold in holds)
             ]
 
+    def kept(self) -> list[AsyncHold]:
+        """Return those that are not lost, on all names."""
+        with self._state:
+            return [hold for holds in self._by_name.values() for hold in holds]
+
     def all(self) -> list[AsyncHold]:
         """Return all of them. Takes no lock: after a fork, whoever had it is not there."""
         holds = [hold for holds in self._by_name.values() for hold in holds]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast._async.delivery import AsyncDelivery
 from holdfast.core.telling import (
+    LEVELS,
     URGENT,
     Sink,
     event_of,
     level_of,
-    own_fields,
     sentence,
     store_of,
     trouble_of,
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from holdfast._async.backend import AsyncBackend
     from holdfast._async.lease import AsyncLease
-    from holdfast.core.telling import Note
+    from holdfast.core.telling import Note, Standing
     from holdfast.events import Hook, StoreRequest
-    from holdfast.model import Claim, Grant
+    from holdfast.model import Claim
     from holdfast.options import ClientOptions
     from holdfast.runtime.clock import Clock
 
@@ -43,13 +43,19 @@ class AsyncTelling:
     """The one place of telling: what happens goes through here to the log and to the hooks."""
 
     def __init__(
-        self, backend: AsyncBackend, options: ClientOptions, home: runtime.LoopGuard
+        self,
+        backend: AsyncBackend,
+        options: ClientOptions,
+        home: runtime.LoopGuard,
+        *,
+        standing: Callable[[], Standing],
     ) -> None:
         self.logger: logging.Logger = _log
         self.owner: str = ""
         self._backend = backend
         self._home = home
         self._store = store_of(backend)
+        self._standing = standing
         self._clock: Clock = options.clock
         self._hooks = [(hook, self._delivery_to(hook)) for hook in options.hooks]
         # Looked up once: at every acquire each lookup is felt.
@@ -65,14 +71,17 @@ class AsyncTelling:
 
     def _delivery_to(self, hook: Hook) -> AsyncDelivery[Note]:
         runtime.refuse_hook(hook)
-        deliver = (
-            partial(self._call_sink, hook)
-            if isinstance(hook, Sink)
-            else partial(self._call_hook, hook)
-        )
-        return AsyncDelivery(
-            deliver, what=f"the hook {hook!r}", logger=self.logger, home=self._home
-        )
+        what = f"the hook {hook!r}"
+        if isinstance(hook, Sink):
+            return AsyncDelivery(
+                partial(self._call_sink, hook),
+                catch_up=partial(self._set_right, hook),
+                what=what,
+                logger=self.logger,
+                home=self._home,
+            )
+        deliver = partial(self._call_hook, hook)
+        return AsyncDelivery(deliver, what=what, logger=self.logger, home=self._home)
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
@@ -81,24 +90,29 @@ class AsyncTelling:
 
     # -- what happens ------------------------------------------------------------------
 
-    def emit(self, kind: type[Event], grant: Grant, *facts: object) -> None:
+    def emit(  # noqa: PLR0917 - at every acquire: nothing is packed, nothing is named
+        self,
+        kind: type[Event],
+        claim: Claim | None,
+        token: int | None,
+        first: object = None,
+        second: object = None,
+        third: object = None,
+    ) -> None:
         """Tell the log and the hooks of an event; the facts are its own fields."""
-        is_logged = self.logger.isEnabledFor(level_of(kind, facts))
-        if is_logged or self._hooks:  # an uncontended cycle should not pay for what nobody hears
-            self._tell((kind, grant.claim, grant.token, facts, time.time(), None), is_logged)
+        is_logged, tells = self.logger.isEnabledFor(LEVELS[kind]), self._tells
+        if not (is_logged or tells):
+            return  # an uncontended cycle should not pay for what nobody hears
+        note = (kind, claim, token, time.time(), None, first, second, third)
+        if is_logged:
+            self._write(event_of(note, owner=self.owner, store=self._store))
+        for tell, capture in tells:
+            told = note if capture is None else (*note[:4], capture(), first, second, third)
+            tell(told, kind in URGENT)
 
     def emit_claim(self, kind: type[Event], claim: Claim | None, *facts: object) -> None:
         """Tell of a claim that has no grant, or of none at all."""
-        is_logged = self.logger.isEnabledFor(level_of(kind, facts))
-        if is_logged or self._hooks:
-            self._tell((kind, claim, None, facts, time.time(), None), is_logged)
-
-    def _tell(self, note: Note, is_logged: bool) -> None:  # noqa: FBT001 - at every acquire
-        if is_logged:
-            self._write(event_of(note, owner=self.owner, store=self._store))
-        is_urgent = note[0] in URGENT
-        for tell, capture in self._tells:
-            tell(note if capture is None else (*note[:5], capture()), is_urgent)
+        self.emit(kind, claim, None, *facts)
 
     def lost(self, hook: Callable[[Any], object], lease: AsyncLease) -> None:
         """Call the hook of one lock with its lease, which was lost."""
@@ -126,11 +140,9 @@ class AsyncTelling:
     # -- who hears of it ---------------------------------------------------------------
 
     def _write(self, event: Event) -> None:
-        kind = type(event)
         fields = {one: getattr(event, one) for one in event.__dataclass_fields__}
-        extra = {"holdfast": {"event": kind.__name__, **fields}}
-        facts = tuple(fields[one] for one in own_fields(event))
-        self.logger.log(level_of(kind, facts), "%s", sentence(event), extra=extra)
+        extra = {"holdfast": {"event": type(event).__name__, **fields}}
+        self.logger.log(level_of(event), "%s", sentence(event), extra=extra)
 
     async def _call_hook(self, hook: Hook, notes: deque[Note]) -> None:
         with suppress(IndexError):  # somebody has closed, and waits no longer
@@ -140,10 +152,14 @@ class AsyncTelling:
 
     async def _call_sink(self, sink: Sink, notes: deque[Note]) -> None:
         some: list[Note] = []
+        keep, take = some.append, notes.popleft
         with suppress(IndexError):  # as above
             while notes:
-                some.append(notes.popleft())
+                keep(take())
         await self._guarded(partial(sink.take, owner=self.owner, store=self._store), some)
+
+    async def _set_right(self, sink: Sink) -> None:
+        await self._guarded(partial(sink.set_right, store=self._store), self._standing())
 
     async def _call_each(self, calls: deque[tuple[Callable[[Any], object], AsyncLease]]) -> None:
         with suppress(IndexError):  # as above

@@ -138,9 +138,9 @@ class AsyncWatchdog:
                 hold.due = due if hold.renews else NEVER
             hold.plan()
         if is_safe_again:
-            self._client.emit(SafeAgain, hold.grant, until - now)
+            hold.tell(SafeAgain, until - now)
         if outcome is Renewal.RENEWED:
-            self._client.emit(Renewed, hold.grant, margin)
+            hold.tell(Renewed, margin)
 
     async def stop(self) -> None:
         """End the background."""
@@ -249,7 +249,7 @@ class AsyncWatchdog:
         with self._client.state:
             is_so = hold.at_risk_told = hold.at_risk_noted and hold.holding is HELD
         if is_so:
-            self._client.emit(AtRisk, hold.grant, hold.until - now)
+            hold.tell(AtRisk, hold.until - now)
 
     def _tell(self, lost: list[tuple[AsyncHold, LossReason]]) -> None:
         """Tell each of its loss, whatever the hook of another does."""

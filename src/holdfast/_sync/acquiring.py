@@ -226,6 +226,7 @@ class Acquisition:
         since = now - (self._answered_at or now)
         # Who did not mean to wait is not told of a slow store's time as if it were waiting.
         waited = now - self.started if self._queues else 0.0
+        self._is_told_waiting = False  # before it is told, as in `_tell_withdrawn`
         if self._queues:
             self._client.emit_claim(TimedOut, self.claim, waited, self._held.place)
         else:
@@ -390,7 +391,8 @@ class Acquisition:
         runtime.remember_context(self.context)
         if client.telling.away:
             client.telling.answered(self.claim)
-        client.emit(Acquired, grant, now - self.started, grant.ttl, hold.renews)
+        waited = now - self.started
+        client.emit(Acquired, grant.claim, grant.token, waited, grant.ttl, hold.renews)
         if now >= client.watchdog.ends_first:
             client.watchdog.notice(now)
         return hold
@@ -422,6 +424,10 @@ class Acquisition:
         """Whether it stands in line, and nothing known ends that before the moment."""
         is_ending = self._deadline < moment or runtime.is_being_cancelled(self.context)
         return self.stands and not is_ending
+
+    def is_known_to_wait(self) -> bool:
+        """Whether it was told that it waits, and not yet what became of it."""
+        return self._is_told_waiting and self.hold is None
 
     def should_look(self) -> bool:
         """Whether the wait may have been cancelled, as the background sees it."""

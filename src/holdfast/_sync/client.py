@@ -16,6 +16,7 @@ from holdfast._sync.hold_registry import HoldRegistry
 from holdfast._sync.telling import Telling
 from holdfast._sync.watchdog import Watchdog
 from holdfast.core.holding import ENTRUSTED, OVER, RELEASING, SENT
+from holdfast.core.telling import Standing
 from holdfast.errors import BackendError, LocksClosed, OutcomeUnknown
 from holdfast.model import Claim, Owner, Renewal, in_context
 from holdfast.runtime import forking
@@ -48,7 +49,7 @@ class Client:
         self.clock: Clock = options.clock
         self.request_timeout: float = options.request_timeout
         self.loop_guard: runtime.LoopGuard = runtime.LoopGuard()
-        self.telling: Telling = Telling(backend, options, self.loop_guard)
+        self.telling: Telling = Telling(backend, options, self.loop_guard, standing=self._standing)
         self.logger: logging.Logger = self.telling.logger
         self.emit: Callable[..., None] = self.telling.emit
         self.emit_claim: Callable[..., None] = self.telling.emit_claim
@@ -134,6 +135,11 @@ class Client:
     def request_deadline(self) -> float:
         """Return when a request that is sent now is given up."""
         return self.clock.now() + self.request_timeout
+
+    def _standing(self) -> Standing:
+        """Return what holds and waits now; later than what was told last, never earlier."""
+        waiting = [one.claim for one in self.asking() if one.is_known_to_wait()]
+        return Standing(self.id, [one.grant.claim for one in self.holds.kept()], waiting)
 
     # -- claims and holds --------------------------------------------------------------
 

@@ -39,11 +39,13 @@ class Delivery(Generic[T]):
         self,
         deliver: Callable[[deque[T]], None],
         *,
+        catch_up: Callable[[], None] | None = None,
         what: str,
         logger: logging.Logger,
         home: runtime.LoopGuard,
     ) -> None:
         self._deliver = deliver
+        self._catch_up = catch_up
         self._what = what
         self._logger = logger
         self._home = home
@@ -110,7 +112,8 @@ class Delivery(Generic[T]):
                 kick.clear()
                 if self._pending:
                     self._deliver(self._pending)
-                    self._tell_dropped()
+                    if self._dropped:
+                        self._tell_dropped()
                     if not self._is_stopping:
                         kick.wait(ROUND)
                 elif self._is_stopping or not self._slept(kick):
@@ -134,10 +137,12 @@ class Delivery(Generic[T]):
             return False
 
     def _tell_dropped(self) -> None:
+        """Say how much was dropped; whoever keeps count is told how things stand instead."""
         with self._state:
             dropped, self._dropped = self._dropped, 0
-        if dropped:
-            self._logger.warning("%s has not heard of %d events", self._what, dropped)
+        self._logger.warning("%s has not heard of %d events", self._what, dropped)
+        if self._catch_up is not None:
+            self._catch_up()
 
     def stop(self, *, deadline: float, clock: Clock) -> None:
         """Deliver what waits, but not beyond the deadline; then deliver nothing any more."""
@@ -154,10 +159,18 @@ class Delivery(Generic[T]):
         # A hook that has not come back by now was called for the last time.
         self._is_shut, self._kick = True, None
         left = len(self._pending)
+        with self._state:
+            self._dropped += left  # for one that comes back after all
         self._pending.clear()
         if left:
             self._logger.warning("closed before %s has heard of %d events", self._what, left)
 
     def after_fork_in_child(self) -> None:
         """Start anew: what waits is told by the parent."""
-        self.__init__(self._deliver, what=self._what, logger=self._logger, home=self._home)  # type: ignore[misc]
+        self.__init__(  # type: ignore[misc]
+            self._deliver,
+            catch_up=self._catch_up,
+            what=self._what,
+            logger=self._logger,
+            home=self._home,
+        )

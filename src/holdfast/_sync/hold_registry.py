@@ -155,6 +155,11 @@ class HoldRegistry:
                 if any(hold.context() is context for hold in holds)
             ]
 
+    def kept(self) -> list[Hold]:
+        """Return those that are not lost, on all names."""
+        with self._state:
+            return [hold for holds in self._by_name.values() for hold in holds]
+
     def all(self) -> list[Hold]:
         """Return all of them. Takes no lock: after a fork, whoever had it is not there."""
         holds = [hold for holds in self._by_name.values() for hold in holds]

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast._sync.delivery import Delivery
 from holdfast.core.telling import (
+    LEVELS,
     URGENT,
     Sink,
     event_of,
     level_of,
-    own_fields,
     sentence,
     store_of,
     trouble_of,
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from holdfast._sync.backend import Backend
     from holdfast._sync.lease import Lease
-    from holdfast.core.telling import Note
+    from holdfast.core.telling import Note, Standing
     from holdfast.events import Hook, StoreRequest
-    from holdfast.model import Claim, Grant
+    from holdfast.model import Claim
     from holdfast.options import ClientOptions
     from holdfast.runtime.clock import Clock
 
@@ -44,12 +44,20 @@ _log = logging.getLogger("holdfast")
 class Telling:
     """The one place of telling: what happens goes through here to the log and to the hooks."""
 
-    def __init__(self, backend: Backend, options: ClientOptions, home: runtime.LoopGuard) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        options: ClientOptions,
+        home: runtime.LoopGuard,
+        *,
+        standing: Callable[[], Standing],
+    ) -> None:
         self.logger: logging.Logger = _log
         self.owner: str = ""
         self._backend = backend
         self._home = home
         self._store = store_of(backend)
+        self._standing = standing
         self._clock: Clock = options.clock
         self._hooks = [(hook, self._delivery_to(hook)) for hook in options.hooks]
         # Looked up once: at every acquire each lookup is felt.
@@ -65,12 +73,17 @@ class Telling:
 
     def _delivery_to(self, hook: Hook) -> Delivery[Note]:
         runtime.refuse_hook(hook)
-        deliver = (
-            partial(self._call_sink, hook)
-            if isinstance(hook, Sink)
-            else partial(self._call_hook, hook)
-        )
-        return Delivery(deliver, what=f"the hook {hook!r}", logger=self.logger, home=self._home)
+        what = f"the hook {hook!r}"
+        if isinstance(hook, Sink):
+            return Delivery(
+                partial(self._call_sink, hook),
+                catch_up=partial(self._set_right, hook),
+                what=what,
+                logger=self.logger,
+                home=self._home,
+            )
+        deliver = partial(self._call_hook, hook)
+        return Delivery(deliver, what=what, logger=self.logger, home=self._home)
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
@@ -79,24 +92,29 @@ class Telling:
 
     # -- what happens ------------------------------------------------------------------
 
-    def emit(self, kind: type[Event], grant: Grant, *facts: object) -> None:
+    def emit(  # noqa: PLR0917 - at every acquire: nothing is packed, nothing is named
+        self,
+        kind: type[Event],
+        claim: Claim | None,
+        token: int | None,
+        first: object = None,
+        second: object = None,
+        third: object = None,
+    ) -> None:
         """Tell the log and the hooks of an event; the facts are its own fields."""
-        is_logged = self.logger.isEnabledFor(level_of(kind, facts))
-        if is_logged or self._hooks:  # an uncontended cycle should not pay for what nobody hears
-            self._tell((kind, grant.claim, grant.token, facts, time.time(), None), is_logged)
+        is_logged, tells = self.logger.isEnabledFor(LEVELS[kind]), self._tells
+        if not (is_logged or tells):
+            return  # an uncontended cycle should not pay for what nobody hears
+        note = (kind, claim, token, time.time(), None, first, second, third)
+        if is_logged:
+            self._write(event_of(note, owner=self.owner, store=self._store))
+        for tell, capture in tells:
+            told = note if capture is None else (*note[:4], capture(), first, second, third)
+            tell(told, kind in URGENT)
 
     def emit_claim(self, kind: type[Event], claim: Claim | None, *facts: object) -> None:
         """Tell of a claim that has no grant, or of none at all."""
-        is_logged = self.logger.isEnabledFor(level_of(kind, facts))
-        if is_logged or self._hooks:
-            self._tell((kind, claim, None, facts, time.time(), None), is_logged)
-
-    def _tell(self, note: Note, is_logged: bool) -> None:  # noqa: FBT001 - at every acquire
-        if is_logged:
-            self._write(event_of(note, owner=self.owner, store=self._store))
-        is_urgent = note[0] in URGENT
-        for tell, capture in self._tells:
-            tell(note if capture is None else (*note[:5], capture()), is_urgent)
+        self.emit(kind, claim, None, *facts)
 
     def lost(self, hook: Callable[[Any], object], lease: Lease) -> None:
         """Call the hook of one lock with its lease, which was lost."""
@@ -124,11 +142,9 @@ class Telling:
     # -- who hears of it ---------------------------------------------------------------
 
     def _write(self, event: Event) -> None:
-        kind = type(event)
         fields = {one: getattr(event, one) for one in event.__dataclass_fields__}
-        extra = {"holdfast": {"event": kind.__name__, **fields}}
-        facts = tuple(fields[one] for one in own_fields(event))
-        self.logger.log(level_of(kind, facts), "%s", sentence(event), extra=extra)
+        extra = {"holdfast": {"event": type(event).__name__, **fields}}
+        self.logger.log(level_of(event), "%s", sentence(event), extra=extra)
 
     def _call_hook(self, hook: Hook, notes: deque[Note]) -> None:
         with suppress(IndexError):  # somebody has closed, and waits no longer
@@ -138,10 +154,14 @@ class Telling:
 
     def _call_sink(self, sink: Sink, notes: deque[Note]) -> None:
         some: list[Note] = []
+        keep, take = some.append, notes.popleft
         with suppress(IndexError):  # as above
             while notes:
-                some.append(notes.popleft())
+                keep(take())
         self._guarded(partial(sink.take, owner=self.owner, store=self._store), some)
+
+    def _set_right(self, sink: Sink) -> None:
+        self._guarded(partial(sink.set_right, store=self._store), self._standing())
 
     def _call_each(self, calls: deque[tuple[Callable[[Any], object], Lease]]) -> None:
         with suppress(IndexError):  # as above

@@ -8,7 +8,8 @@ delivered, beside the work.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from holdfast.core.sharding import Elsewhere
 from holdfast.errors import (
@@ -44,8 +45,16 @@ if TYPE_CHECKING:
 
     from holdfast.events import Kind, StoreTrouble, WithdrawalReason
 
-Note: TypeAlias = tuple[type[Event], Claim | None, int | None, tuple[object, ...], float, object]
-"""Which event, of which claim, its token, the event's own fields, when, what a sink captured."""
+Note: TypeAlias = tuple[Any, ...]
+"""Which event, of which claim, its token, when, what a sink captured, and three facts: its own
+fields, or None.
+
+One tuple, and not one for the facts within another: until it is delivered it is something that
+Python's collector has to look at, and that was felt.
+"""
+
+FACTS: Final = 5
+"""Where the facts begin in a note."""
 
 LEVELS: dict[type[Event], int] = {
     AtRisk: logging.WARNING,
@@ -69,8 +78,22 @@ LEVELS: dict[type[Event], int] = {
 }
 """How loud each is in the log: contention is everyday, and a store's silence is told as risk."""
 
+OWN_FIELDS: Final = {
+    kind: len(kind.__dataclass_fields__) - len(Event.__dataclass_fields__) for kind in LEVELS
+}
+"""How many fields only this kind of event has."""
+
 URGENT = frozenset({Lost, AtRisk})
 """Delivered at once: somebody may still stop in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Which claims of a client hold and which wait, at one moment, whatever was told of them."""
+
+    client: str
+    held: Sequence[Claim]
+    waiting: Sequence[Claim]
 
 
 class Sink:
@@ -82,6 +105,10 @@ class Sink:
 
     def take(self, notes: Sequence[Note], owner: str, store: str) -> None:
         """Take what has happened since the last call, in its order."""
+        raise NotImplementedError
+
+    def set_right(self, standing: Standing, store: str) -> None:
+        """Know how a client stands, of which not everything was heard: there was too much."""
         raise NotImplementedError
 
     def capture(self) -> object:
@@ -101,16 +128,23 @@ def kind_of(claim: Claim) -> Kind:
     return "write" if claim.weight == ALL else "read"
 
 
+def facts_of(note: Note) -> Sequence[Any]:
+    """Return the event's own fields, in their order."""
+    return note[FACTS : FACTS + OWN_FIELDS[note[0]]]
+
+
 def event_of(note: Note, *, owner: str, store: str) -> Event:
     """Return the event that the note is about."""
-    kind, claim, token, facts, at, _ = note
+    kind: type[Event]
+    claim: Claim | None
+    kind, claim, token, at = note[:4]
     if claim is None:
-        return kind("", token, owner, *facts, store=store, at=at)
+        return kind("", token, owner, *facts_of(note), store=store, at=at)
     return kind(
         claim.name,
         token,
         owner,
-        *facts,
+        *facts_of(note),
         kind=kind_of(claim),
         store=store,
         claim=claim.id,
@@ -127,9 +161,11 @@ def store_of(backend: object) -> str:
     return parts[2] if parts[:2] == ["holdfast", "backends"] else parts[0]
 
 
-def level_of(kind: type[Event], facts: tuple[object, ...]) -> int:
+def level_of(event: Event) -> int:
     """Return how loud an event is; a loss by closing is the application's own doing."""
-    return logging.INFO if kind is Lost and facts[0] == "closed" else LEVELS[kind]
+    if isinstance(event, Lost) and event.reason == "closed":
+        return logging.INFO
+    return LEVELS[type(event)]
 
 
 def sentence(event: Event) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from holdfast.core.telling import Sink, kind_of, own_fields
+from holdfast.core.telling import Sink, facts_of, kind_of, own_fields
 from holdfast.observe.advising import advice_on
 from holdfast.observe.summary import Summary
 from holdfast.runtime import forking
@@ -13,7 +13,7 @@ from holdfast.runtime import forking
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.core.telling import Note
+    from holdfast.core.telling import Note, Standing
     from holdfast.events import Event
     from holdfast.observe.advice import Advice
     from holdfast.observe.figures import Figures
@@ -37,16 +37,20 @@ class Advisor(Sink):
         del owner, store
         with self._lock:
             take = self._summary.take
-            for kind, claim, _, facts, at, _ in notes:
+            for note in notes:
+                claim = note[1]
                 if claim is not None:
                     take(
-                        kind.__name__,
+                        note[0].__name__,
                         name=claim.name,
                         claim=claim.id,
                         kind=kind_of(claim),
-                        at=at,
-                        facts=facts,
+                        at=note[3],
+                        facts=facts_of(note),
                     )
+
+    def set_right(self, standing: Standing, store: str) -> None:
+        """Do nothing: what was not heard of is not counted, and what never ends is forgotten."""
 
     def __call__(self, event: Event) -> None:
         """Count an event."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.core.telling import Sink, kind_of, own_fields
+from holdfast.core.telling import FACTS, Sink, own_fields
 from holdfast.events import (
     Acquired,
     AtRisk,
@@ -28,18 +28,17 @@ from holdfast.events import (
     Waiting,
     Withdrawn,
 )
-from holdfast.observe.patterns import Patterns
-from holdfast.observe.series import Labels, Series
+from holdfast.observe.by_pattern import ByPattern
+from holdfast.observe.series import Series
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from holdfast.core.telling import Note
-
-MOST_NAMES = 4096
-"""Of so many names is remembered which series they belong to."""
+    from holdfast.core.telling import Note, Standing
+    from holdfast.model import Claim
+    from holdfast.observe.by_pattern import Labels
 
 
 class Metrics(Sink):
@@ -47,119 +46,131 @@ class Metrics(Sink):
 
     def __init__(self, *, raw_names: bool = False) -> None:
         self.raw_names: bool = raw_names
-        self._patterns = Patterns()
         # Re-entrant: a signal handler or a finalizer may come back in the middle of it.
         self.lock: AbstractContextManager[bool] = threading.RLock()
-        self._by_name: dict[tuple[str, str, int, int], Series] = {}
-        self.series: dict[Labels, Series] = {}
+        self._start()
+        forking.forget_in_child(self)
+
+    def _start(self) -> None:
+        self._kept: ByPattern[Series] = ByPattern(Series, raw_names=self.raw_names)
+        self.series: dict[Labels, Series] = self._kept.all
         self.store_errors: Counter[tuple[str, str, str]] = Counter()
         """By store, request and reason."""
         self.reconnects: Counter[str] = Counter()
         """By store."""
-        forking.forget_in_child(self)
 
     def take(self, notes: Sequence[Note], owner: str, store: str) -> None:
         """Count what has happened."""
         del owner
         with self.lock:
-            for kind, claim, _, facts, _, _ in notes:
-                count = _COUNTS.get(kind)
+            counts, series_of = _COUNTS, self._kept.of_claim
+            last = series = None
+            for note in notes:
+                claim: Claim | None = note[1]
+                count = counts.get(note[0])
                 if count is None or claim is None:
-                    self._count_store(kind, store, facts)
+                    self._count_store(note, store)
                     continue
-                key = (store, claim.name, claim.weight, claim.capacity)
-                series = self._by_name.get(key)
-                if series is None:
-                    series = self._remember(key, kind_of(claim))
-                count(series, claim.id, facts)
+                if claim is not last or series is None:  # often its end follows its beginning
+                    last, series = claim, series_of(claim, store)
+                count(series, claim, note)
 
     def __call__(self, event: Event) -> None:
         """Count an event."""
-        facts = tuple(getattr(event, one) for one in own_fields(event))
+        facts = [getattr(event, one) for one in own_fields(event)]
+        note = (type(event), None, event.token, event.at, None, *facts)
         with self.lock:
             count = _COUNTS.get(type(event))
             if count is None:
-                self._count_store(type(event), event.store, facts)
+                self._count_store(note, event.store)
             else:
-                count(self._series(event.store, event.name, event.kind), event.claim, facts)
+                series = self._kept.of(event.name, event.kind, event.store)
+                count(series, Told(event.claim), note)
 
-    def _remember(self, key: tuple[str, str, int, int], kind: str) -> Series:
-        if len(self._by_name) >= MOST_NAMES:
-            self._by_name.clear()
-        found = self._by_name[key] = self._series(key[0], key[1], kind)
-        return found
+    def set_right(self, standing: Standing, store: str) -> None:
+        """Take what holds and waits now for what is held and waited for."""
+        client, now = standing.client, time.monotonic()
+        with self.lock:
+            stand = {one.id for one in (*standing.held, *standing.waiting)}
+            for series in self.series.values():
+                series.forget(client, beside=stand)
+            for one in standing.held:
+                self._kept.of_claim(one, store).held[one.id] = client
+            for one in standing.waiting:
+                self._kept.of_claim(one, store).waiters.setdefault(one.id, (client, now))
 
-    def _series(self, store: str, name: str, kind: str) -> Series:
-        labels = Labels(name if self.raw_names else self._patterns.of(name), kind, store)
-        found = self.series.get(labels)
-        if found is None:
-            found = self.series[labels] = Series(labels)
-        return found
-
-    def _count_store(self, kind: type[Event], store: str, facts: tuple[Any, ...]) -> None:
-        if kind is StoreError:
-            self.store_errors[store, facts[0], facts[1]] += 1
-        elif kind is Reconnected:
+    def _count_store(self, note: Note, store: str) -> None:
+        if note[0] is StoreError:
+            self.store_errors[store, note[FACTS], note[FACTS + 1]] += 1
+        elif note[0] is Reconnected:
             self.reconnects[store] += 1
 
     def after_fork_in_child(self) -> None:
         """Count anew: what the parent holds is counted there."""
         self.lock = threading.RLock()
-        self._by_name, self.series = {}, {}
-        self.store_errors, self.reconnects = Counter(), Counter()
+        self._start()
 
 
-def _waiting(series: Series, claim: str, _facts: tuple[Any, ...]) -> None:
-    series.waiters[claim] = time.monotonic()
+class Told(NamedTuple):
+    """A claim as an event tells of it: of which client it is, only a note says."""
+
+    id: str
+    client: str = ""
 
 
-def _acquired(series: Series, claim: str, facts: tuple[Any, ...]) -> None:
-    series.waiters.pop(claim, None)
-    series.held.add(claim)
+def _waiting(series: Series, claim: Claim | Told, _note: Note) -> None:
+    series.waiters[claim.id] = (claim.client, time.monotonic())
+
+
+def _acquired(series: Series, claim: Claim | Told, note: Note) -> None:
+    if series.waiters:
+        series.waiters.pop(claim.id, None)
+    series.held[claim.id] = claim.client
     series.outcomes["acquired"] += 1
-    series.waits.observe(facts[0])
+    series.waits.observe(note[FACTS])
 
 
-def _timed_out(series: Series, claim: str, facts: tuple[Any, ...]) -> None:
-    series.waiters.pop(claim, None)
+def _timed_out(series: Series, claim: Claim | Told, note: Note) -> None:
+    series.waiters.pop(claim.id, None)
     series.outcomes["timed_out"] += 1
-    series.waits.observe(facts[0])
+    series.waits.observe(note[FACTS])
 
 
-def _skipped(series: Series, _claim: str, _facts: tuple[Any, ...]) -> None:
+def _skipped(series: Series, _claim: Claim | Told, _note: Note) -> None:
     series.outcomes["skipped"] += 1
 
 
-def _withdrawn(series: Series, claim: str, facts: tuple[Any, ...]) -> None:
-    series.waiters.pop(claim, None)
-    if facts[1] != "replaced":  # the same acquire goes on
-        series.outcomes[facts[1]] += 1
+def _withdrawn(series: Series, claim: Claim | Told, note: Note) -> None:
+    series.waiters.pop(claim.id, None)
+    reason = note[FACTS + 1]
+    if reason != "replaced":  # the same acquire goes on
+        series.outcomes[reason] += 1
 
 
-def _ended(series: Series, claim: str, facts: tuple[Any, ...]) -> None:
-    series.held.discard(claim)
-    series.holds.observe(facts[0])
+def _ended(series: Series, claim: Claim | Told, note: Note) -> None:
+    series.held.pop(claim.id, None)
+    series.holds.observe(note[FACTS])
 
 
-def _lost(series: Series, claim: str, facts: tuple[Any, ...]) -> None:
-    series.held.discard(claim)
-    series.lost[facts[0]] += 1
-    series.holds.observe(facts[1])
+def _lost(series: Series, claim: Claim | Told, note: Note) -> None:
+    series.held.pop(claim.id, None)
+    series.lost[note[FACTS]] += 1
+    series.holds.observe(note[FACTS + 1])
 
 
-def _renewed(series: Series, _claim: str, facts: tuple[Any, ...]) -> None:
-    series.margins.observe(facts[0])
+def _renewed(series: Series, _claim: Claim | Told, note: Note) -> None:
+    series.margins.observe(note[FACTS])
 
 
-def _at_risk(series: Series, _claim: str, _facts: tuple[Any, ...]) -> None:
+def _at_risk(series: Series, _claim: Claim | Told, _note: Note) -> None:
     series.at_risk += 1
 
 
-def _nothing(_series: Series, _claim: str, _facts: tuple[Any, ...]) -> None:
+def _nothing(_series: Series, _claim: Claim | Told, _note: Note) -> None:
     pass
 
 
-_COUNTS: dict[type[Event], Callable[[Series, str, tuple[Any, ...]], None]] = {
+_COUNTS: dict[type[Event], Callable[[Series, Claim | Told, Note], None]] = {
     Waiting: _waiting,
     Acquired: _acquired,
     TimedOut: _timed_out,

@@ -6,12 +6,12 @@ the work, with the times at which it happened; so no span of the body is a child
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from opentelemetry import context, metrics, trace
 from opentelemetry.trace import Status, StatusCode
 
-from holdfast.core.telling import Sink, event_of
+from holdfast.core.telling import FACTS, Sink, own_fields
 from holdfast.events import (
     Acquired,
     AtRisk,
@@ -28,16 +28,18 @@ from holdfast.events import (
     Waiting,
     Withdrawn,
 )
-from holdfast.observe.patterns import Patterns
+from holdfast.observe.by_pattern import ByPattern
+from holdfast.observe.otel_figures import About, Figures, Sums
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
 
-    from holdfast.core.telling import Note
+    from holdfast.core.telling import Note, Standing
+    from holdfast.model import Claim
 
 SCOPE = "holdfast"
 
@@ -56,10 +58,23 @@ class OpenTelemetryHook(Sink):
     ) -> None:
         self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
         self._figures = Figures(metrics.get_meter(SCOPE, meter_provider=meter_provider))
-        self._raw_names = raw_names
-        self._patterns = Patterns()
-        self._holds: dict[str, Span] = {}
-        self._waiting: set[str] = set()
+        self._kept: ByPattern[About] = ByPattern(About, raw_names=raw_names)
+        self._holds: dict[str, Held] = {}
+        self._waiting: dict[str, tuple[About, str]] = {}
+        """The claims that wait, by id, and of which client."""
+        self._acts: dict[type[Event], Callable[[Told, Note, Sums], None]] = {
+            Waiting: self._waits,
+            Acquired: self._acquired,
+            TimedOut: self._timed_out,
+            Withdrawn: self._withdrawn,
+            Skipped: self._skipped,
+            Released: self._released,
+            Detached: self._released,
+            Lost: self._lost,
+            Renewed: self._renewed,
+            AtRisk: self._notes,
+            SafeAgain: self._notes,
+        }
         forking.forget_in_child(self)
 
     def capture(self) -> Context:
@@ -68,146 +83,167 @@ class OpenTelemetryHook(Sink):
 
     def take(self, notes: Sequence[Note], owner: str, store: str) -> None:
         """Tell of what has happened."""
-        for note in notes:
-            self._tell(event_of(note, owner=owner, store=store), note[5])
+        del owner
+        sums = Sums(self._figures)
+        try:
+            for note in notes:
+                claim: Claim | None = note[1]
+                act = self._acts.get(note[0])
+                if act is None or claim is None:
+                    self._tell_store(note, store)
+                else:
+                    about = self._kept.of_claim(claim, store)
+                    act(Told(claim.id, claim.client, about), note, sums)
+        finally:
+            sums.tell()
 
     def __call__(self, event: Event) -> None:
         """Tell of an event; its span has no parent."""
-        self._tell(event, None)
+        facts = [getattr(event, one) for one in own_fields(event)]
+        note = (type(event), None, event.token, event.at, None, *facts)
+        act = self._acts.get(type(event))
+        if act is None:
+            self._tell_store(note, event.store)
+            return
+        sums = Sums(self._figures)
+        about = self._kept.of(event.name, event.kind, event.store)
+        act(Told(event.claim, "", about), note, sums)
+        sums.tell()
+
+    def set_right(self, standing: Standing, store: str) -> None:
+        """Take what holds and waits now for what is held and waited for; of others the end."""
+        client, sums = standing.client, Sums(self._figures)
+        held = {one.id: one for one in standing.held}
+        waiting = {one.id: one for one in standing.waiting}
+        for claim, known in list(self._holds.items()):
+            if known.client == client and claim not in held:
+                del self._holds[claim]
+                sums.held[known.about] -= 1
+                if known.span is not None:
+                    known.span.end()
+        for claim, (about, whose) in list(self._waiting.items()):
+            if whose == client and claim not in waiting:
+                del self._waiting[claim]
+                sums.waiters[about] -= 1
+        for claim in held.keys() - self._holds.keys():
+            about = self._kept.of_claim(held[claim], store)
+            self._holds[claim] = Held(None, about, client)
+            sums.held[about] += 1
+        for claim in waiting.keys() - self._waiting.keys():
+            about = self._kept.of_claim(waiting[claim], store)
+            self._waits(Told(claim, client, about), (), sums)
+        sums.tell()
 
     def after_fork_in_child(self) -> None:
         """Start anew: the parent's spans are the parent's."""
-        self._holds, self._waiting = {}, set()
+        self._holds, self._waiting = {}, {}
 
     # -- what happens ------------------------------------------------------------------
 
-    def _tell(self, event: Event, parent: object) -> None:
-        labels = {
-            "holdfast.pattern": event.name if self._raw_names else self._patterns.of(event.name),
-            "holdfast.kind": event.kind,
-            "holdfast.store": event.store,
-        }
-        around = parent if isinstance(parent, context.Context) else None
-        match event:
-            case Waiting():
-                self._waiting.add(event.claim)
-                self._figures.waiters.add(1, labels)
-            case Acquired():
-                self._ends_waiting(event, labels, event.waited, "acquired", around)
-                self._begins_hold(event, labels, around)
-            case TimedOut():
-                self._ends_waiting(event, labels, event.waited, "timed_out", around)
-            case Withdrawn():
-                self._ends_waiting(event, labels, event.waited, event.reason, around)
-            case Skipped():
-                self._figures.acquisitions.add(1, {**labels, "holdfast.outcome": "skipped"})
-            case Released() | Detached():
-                self._ends_hold(event, labels, event.held)
-            case Lost():
-                self._figures.lost.add(1, {**labels, "holdfast.reason": event.reason})
-                self._ends_hold(event, labels, event.held, lost=event.reason)
-            case Renewed():
-                self._figures.margin.record(event.margin, labels)
-            case _:
-                self._tell_trouble(event)
+    def _waits(self, told: Told, _note: Note, sums: Sums) -> None:
+        self._waiting[told.claim] = (told.about, told.client)
+        sums.waiters[told.about] += 1
 
-    def _tell_trouble(self, event: Event) -> None:
-        match event:
-            case AtRisk() | SafeAgain():
-                self._notes(event)
-            case StoreError():
-                about = {"holdfast.request": event.request, "holdfast.reason": event.reason}
-                self._figures.errors.add(1, {"holdfast.store": event.store, **about})
-            case Reconnected():
-                self._figures.reconnects.add(1, {"holdfast.store": event.store})
+    def _acquired(self, told: Told, note: Note, sums: Sums) -> None:
+        self._ends_waiting(told, note, "acquired", sums)
+        sums.held[told.about] += 1
+        token, labels = note[2], told.about.labels
+        span = self._tracer.start_span(
+            "holdfast hold",
+            _around(note),
+            attributes=labels if token is None else {**labels, "holdfast.token": token},
+            start_time=_nanoseconds(note[3]),
+        )
+        self._holds[told.claim] = Held(span, told.about, told.client)
 
-    def _ends_waiting(
-        self,
-        event: Event,
-        labels: Mapping[str, str],
-        waited: float,
-        outcome: str,
-        around: Context | None,
-    ) -> None:
-        if event.claim in self._waiting:
-            self._waiting.discard(event.claim)
-            self._figures.waiters.add(-1, labels)
+    def _timed_out(self, told: Told, note: Note, sums: Sums) -> None:
+        self._ends_waiting(told, note, "timed_out", sums)
+
+    def _withdrawn(self, told: Told, note: Note, sums: Sums) -> None:
+        self._ends_waiting(told, note, note[FACTS + 1], sums)
+
+    def _skipped(self, told: Told, _note: Note, sums: Sums) -> None:
+        sums.acquisitions[told.about, "skipped"] += 1
+
+    def _released(self, told: Told, note: Note, sums: Sums) -> None:
+        self._ends_hold(told, note, note[FACTS], sums)
+
+    def _lost(self, told: Told, note: Note, sums: Sums) -> None:
+        reason, held = note[FACTS : FACTS + 2]
+        sums.lost[told.about, reason] += 1
+        self._ends_hold(told, note, held, sums, lost=reason)
+
+    def _renewed(self, told: Told, note: Note, _sums: Sums) -> None:
+        self._figures.margin.record(note[FACTS], told.about.labels)
+
+    def _notes(self, told: Told, note: Note, _sums: Sums) -> None:
+        known = self._holds.get(told.claim)
+        if known is not None and known.span is not None:
+            name = "at risk" if note[0] is AtRisk else "safe again"
+            about = {"holdfast.remaining": note[FACTS]}
+            known.span.add_event(name, about, timestamp=_nanoseconds(note[3]))
+
+    def _tell_store(self, note: Note, store: str) -> None:
+        labels = {"holdfast.store": store}
+        if note[0] is StoreError:
+            request, reason = note[FACTS : FACTS + 2]
+            about = {**labels, "holdfast.request": request, "holdfast.reason": reason}
+            self._figures.errors.add(1, about)
+        elif note[0] is Reconnected:
+            self._figures.reconnects.add(1, labels)
+
+    def _ends_waiting(self, told: Told, note: Note, outcome: str, sums: Sums) -> None:
+        about, waited = told.about, note[FACTS]
+        if self._waiting.pop(told.claim, None) is not None:
+            sums.waiters[about] -= 1
         if outcome == "replaced":  # the same acquire goes on
             return
-        told = {**labels, "holdfast.outcome": outcome}
-        self._figures.acquisitions.add(1, told)
-        self._figures.wait.record(waited, labels)
+        sums.acquisitions[about, outcome] += 1
+        self._figures.wait.record(waited, about.labels)
         span = self._tracer.start_span(
-            "holdfast wait", around, attributes=told, start_time=_nanoseconds(event.at - waited)
+            "holdfast wait",
+            _around(note),
+            attributes=about.with_outcome(outcome),
+            start_time=_nanoseconds(note[3] - waited),
         )
         if outcome != "acquired":
             span.set_status(Status(StatusCode.ERROR, outcome))
-        span.end(_nanoseconds(event.at))
-
-    def _begins_hold(self, event: Event, labels: Mapping[str, str], around: Context | None) -> None:
-        token: dict[str, Any] = {} if event.token is None else {"holdfast.token": event.token}
-        self._figures.held.add(1, labels)
-        self._holds[event.claim] = self._tracer.start_span(
-            "holdfast hold",
-            around,
-            attributes={**labels, **token},
-            start_time=_nanoseconds(event.at),
-        )
+        span.end(_nanoseconds(note[3]))
 
     def _ends_hold(
-        self, event: Event, labels: Mapping[str, str], held: float, *, lost: str = ""
+        self, told: Told, note: Note, held: float, sums: Sums, *, lost: str = ""
     ) -> None:
-        span = self._holds.pop(event.claim, None)
-        if span is None:
+        known = self._holds.pop(told.claim, None)
+        if known is None:
             return
-        self._figures.held.add(-1, labels)
-        self._figures.hold.record(held, labels)
+        sums.held[told.about] -= 1
+        self._figures.hold.record(held, told.about.labels)
+        if known.span is None:
+            return
         if lost:
-            span.set_attribute("holdfast.reason", lost)
-            span.set_status(Status(StatusCode.ERROR, f"lost: {lost}"))
-        span.end(_nanoseconds(event.at))
-
-    def _notes(self, event: AtRisk | SafeAgain) -> None:
-        span = self._holds.get(event.claim)
-        if span is not None:
-            name = "at risk" if isinstance(event, AtRisk) else "safe again"
-            about = {"holdfast.remaining": event.remaining}
-            span.add_event(name, about, timestamp=_nanoseconds(event.at))
+            known.span.set_attribute("holdfast.reason", lost)
+            known.span.set_status(Status(StatusCode.ERROR, f"lost: {lost}"))
+        known.span.end(_nanoseconds(note[3]))
 
 
-class Figures:
-    """The instruments, made once."""
+class Told(NamedTuple):
+    """Of what a note tells: which claim, of which client, with which attributes."""
 
-    def __init__(self, meter: metrics.Meter) -> None:
-        self.acquisitions: metrics.Counter = meter.create_counter(
-            "holdfast.acquisitions", description="Acquires that ended, by outcome."
-        )
-        self.lost: metrics.Counter = meter.create_counter(
-            "holdfast.leases.lost", description="Leases that were lost, by reason."
-        )
-        self.held: metrics.UpDownCounter = meter.create_up_down_counter(
-            "holdfast.leases.held", description="Leases that this process holds."
-        )
-        self.waiters: metrics.UpDownCounter = meter.create_up_down_counter(
-            "holdfast.waiters", description="Acquires of this process that stand in line."
-        )
-        self.wait: metrics.Histogram = meter.create_histogram(
-            "holdfast.wait", unit="s", description="How long acquires took, whatever ended them."
-        )
-        self.hold: metrics.Histogram = meter.create_histogram(
-            "holdfast.hold", unit="s", description="How long leases were held."
-        )
-        self.margin: metrics.Histogram = meter.create_histogram(
-            "holdfast.renewal.margin",
-            unit="s",
-            description="How long a lease still had to run when its renewal was answered.",
-        )
-        self.errors: metrics.Counter = meter.create_counter(
-            "holdfast.store.errors", description="Requests to the store that failed."
-        )
-        self.reconnects: metrics.Counter = meter.create_counter(
-            "holdfast.store.reconnects", description="Times that the store answered again."
-        )
+    claim: str
+    client: str
+    about: About
+
+
+class Held(NamedTuple):
+    """What is known of a lease: its span, unless its beginning was not heard of."""
+
+    span: Span | None
+    about: About
+    client: str
+
+
+def _around(note: Note) -> Context | None:
+    return note[4] if isinstance(note[4], context.Context) else None
 
 
 def _nanoseconds(at: float) -> int:

@@ -16,8 +16,8 @@ from prometheus_client.core import (
 
 from holdfast.errors import ConfigurationError
 from holdfast.events import LossReason
+from holdfast.observe.by_pattern import Labels
 from holdfast.observe.metrics import Metrics
-from holdfast.observe.series import Labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,7 +117,7 @@ def _gauges(series: list[Series]) -> Iterator[Metric]:
         (
             "holdfast_longest_wait_seconds",
             "How long the one that waits longest in this process has stood in line by now.",
-            lambda one: now - min(one.waiters.values(), default=now),
+            lambda one: now - min((since for _, since in one.waiters.values()), default=now),
         ),
     )
     for name, what, figure in figures:

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
+
+    from holdfast.observe.by_pattern import Labels
 
 DURATIONS: Final = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0),
 )
 """From a round trip to half an hour, in seconds: holds and waits of all sorts of work."""
-
-
-class Labels(NamedTuple):
-    """What a series is about."""
-
-    pattern: str
-    kind: str
-    store: str
 
 
 class Histogram:
@@ -71,7 +65,16 @@ class Series:
         self.waits: Histogram = Histogram()
         self.holds: Histogram = Histogram()
         self.margins: Histogram = Histogram()
-        self.held: set[str] = set()
-        """The claims that hold, by id: one that is told twice is one."""
-        self.waiters: dict[str, float] = {}
-        """The claims that wait, by id, and since when, on the monotonic clock."""
+        self.held: dict[str, str] = {}
+        """The claims that hold, by id, and of which client: one that is told twice is one."""
+        self.waiters: dict[str, tuple[str, float]] = {}
+        """The claims that wait, by id: of which client, since when on the monotonic clock."""
+
+    def forget(self, client: str, *, beside: Collection[str]) -> None:
+        """Take no claim of a client to hold or to wait beside these, by id."""
+        self.held = {
+            one: whose for one, whose in self.held.items() if whose != client or one in beside
+        }
+        self.waiters = {
+            one: known for one, known in self.waiters.items() if known[0] != client or one in beside
+        }
