@@ -37,6 +37,10 @@ def refuse_cycle(
     """
     if left < SOON or attempt.cancel is not None or attempt.looking is not None:
         return
+    if attempt.claim.capacity == 1 and not client.holds.has_any():
+        # Nobody here holds anything, nor will this one while it waits. So it is in nobody's way,
+        # now or later; only where a name is shared is it to be ahead in line, too.
+        return
     with client.state:
         cycle = _closed_by(client, wait_at(place, of=attempt))
         if not cycle:

@@ -99,6 +99,10 @@ class AsyncHoldRegistry:
         """
         return name in self._by_name or self._has_lost
 
+    def has_any(self) -> bool:
+        """Whether anybody here holds anything that is not lost; without a lock, as above."""
+        return bool(self._by_name)
+
     def of(self, context: runtime.Context, name: str) -> AsyncHold | None:
         """Return the hold of a thread or task on a name: what it would re-enter."""
         with self._state:

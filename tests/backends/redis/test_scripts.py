@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 
 import pytest
@@ -25,8 +26,21 @@ def test_the_scripts_have_the_times_of_the_door() -> None:
     assert f"LONGEST = {LONGEST_TTL * 1e6:.0f}" in source
 
 
+def test_the_straight_ways_have_the_times_of_the_long_one() -> None:
+    """They run before those are named, so each says its own."""
+    acquire, release = (redis_script(verb).source.decode() for verb in ("acquire", "release"))
+    times = dict(re.findall(r"(PATIENCE|GLANCE|DAY)\b[^=]* = (\d+)", acquire))
+    day = f") / 1000) + {times['DAY']} <= tonumber("
+
+    assert acquire.count(f"left <= {times['GLANCE']}\n") == 1
+    assert release.count(f"math.abs(now - heard) <= {times['PATIENCE']}\n") == 1
+    assert release.count(f"now + {WINDOW * 1e6:.0f})") == 2
+    assert (acquire.count(day), release.count(day)) == (1, 1)
+
+
 KINDS = {
     "mutex": {"capacity": 1, "weights": (1,)},
+    "plain": {"capacity": 1, "weights": (1,), "is_plain": True},  # mostly by the straight ways
     "semaphore": {"capacity": 4, "weights": (1, 1, 2, 4)},
     "rwlock": {"capacity": ALL, "weights": (1, 1, 1, ALL)},
 }
@@ -50,9 +64,16 @@ class Walk:
     """Takes the same random steps on a door and on the scripts."""
 
     def __init__(
-        self, scripted: Scripted, chance: random.Random, *, capacity: int, weights: tuple[int, ...]
+        self,
+        scripted: Scripted,
+        chance: random.Random,
+        *,
+        capacity: int,
+        weights: tuple[int, ...],
+        is_plain: bool = False,
     ) -> None:
         self.scripted = scripted
+        self.is_plain = is_plain
         self.chance = chance
         self.capacity = capacity
         self.weights = weights
@@ -69,10 +90,17 @@ class Walk:
     def some_claim(self) -> Claim:
         if not self.claims:
             self.claims.append(self.new_claim())
+        if self.is_plain and self.door.places and self.chance.random() < 0.6:
+            return self.door.places[0].claim  # who is inside, so that its turn goes on to the next
         return self.chance.choice(self.claims[-12:])
 
     def new_claim(self) -> Claim:
         chance = self.chance
+        if self.is_plain:
+            # Of so many clients that few stand in line twice, and some do.
+            return claim(
+                len(self.claims), client=f"client{chance.randrange(9)}", ttl=chance.choice((5, 20))
+            )
         party = chance.choice((None, None, None, "saga", "other"))
         return claim(
             len(self.claims),
@@ -120,7 +148,8 @@ class Walk:
         assert self.scripted.renew(one) is expected
 
     def release(self) -> None:
-        one, tombstone = self.some_claim(), self.chance.random() < 0.3
+        often = 0.01 if self.is_plain else 0.3
+        one, tombstone = self.some_claim(), self.chance.random() < often
         expected = self.door.release(one.id, now=self.scripted.now, tombstone=tombstone)
         assert self.scripted.release(one, tombstone=tombstone) is expected
 

@@ -280,15 +280,18 @@ def in_line(reply: list[Any]) -> InLine:
     """Read the answer to an acquire that was not granted."""
     now, number, epoch, token, *inside = reply
     ends = [(int(end) - now) / SECOND for end in inside[::2]]
-    closing = tuple(one for one in _all_seen(inside, now) if isinstance(one, Closing))
-    return InLine(
-        number or None, epoch, token, min(ends, default=None), holders(inside, now), closing
-    )
+    seen = _all_seen(inside, now)
+    closing = tuple(one for one in seen if isinstance(one, Closing))
+    return InLine(number or None, epoch, token, min(ends, default=None), _holders_of(seen), closing)
 
 
 def holders(inside: list[Any], now: int) -> tuple[Holder, ...]:
     """Read deadlines and records, one after the other; the first to come is the first."""
-    return _in_order(one for one in _all_seen(inside, now) if isinstance(one, Holder))
+    return _holders_of(_all_seen(inside, now))
+
+
+def _holders_of(seen: Iterable[Holder | Closing]) -> tuple[Holder, ...]:
+    return _in_order(one for one in seen if isinstance(one, Holder))
 
 
 def _all_seen(inside: list[Any], now: int) -> list[Holder | Closing]:
@@ -412,5 +415,9 @@ def _fields(record: bytes) -> _Record:
         int(delay),
         int(hold),
         None if party == "-" else party,
-        Owner.from_text(owner),
+        _owner(owner),
     )
+
+
+# Who waits is told who holds each time that it joins a line, most often one of a few.
+_owner = lru_cache(maxsize=256)(Owner.from_text)

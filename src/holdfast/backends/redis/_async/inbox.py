@@ -78,6 +78,8 @@ class AsyncInbox:
         self._early: dict[str, requests.Ring] = {}
         self._rung_later: list[str] = []
         self._subscription: Subscription | None = None
+        self._looks_at = NEVER
+        """When the background looks by itself for what is due."""
         self._listening: AsyncListening | None = None
         self._runs: set[AsyncListening] = set()
         self._heartbeats = AsyncHeartbeats(self, wire, keys, clock)
@@ -95,13 +97,14 @@ class AsyncInbox:
         waiting = Waiting(claim, in_line.epoch, in_line.last_token, asked_at)
         with self.state:
             self._wakeups.expect(claim.id)
-            before = self.lines.due_at()
             self.lines.stands(waiting, now=now, ends_at=ends_at)
             # Its message may have come before the answer that put it in line.
             early = self._early.pop(claim.id, None)
             if early is not None:
                 waiting.hear(early)
-            subscription = self._subscription if self.lines.due_at() < before else None
+            # To wake it for no more than what it finds in time costs as much as all the rest.
+            is_sooner = self.lines.due_at() < self._looks_at
+            subscription = self._subscription if is_sooner else None
             # Or go to another inbox than this one, which was opened since it asked.
             is_rung = early is not None or inbox != self.name
         if is_rung:
@@ -244,6 +247,8 @@ class AsyncInbox:
             now = self._clock.now()
             with self.state:
                 due_at = self.lines.due_at()
+                # In one step: who stands in line from here on sees until when this sleeps.
+                self._looks_at = until = min(due_at, now + BEAT)
             if now >= due_at:
                 await self._heartbeats.beat(now)
                 continue
@@ -254,7 +259,6 @@ class AsyncInbox:
                     if not self.lines.waiting:
                         self._listening = None
                         return False
-            until = min(due_at, now + BEAT)
             if not await subscription.listen(until=until):
                 return True
             if self._clock.now() > until + OVERSLEPT:

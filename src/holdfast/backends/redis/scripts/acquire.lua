@@ -23,6 +23,28 @@ do
       return now
     end
   end
+
+  -- The same for who joins a line: behind others who wait for the only one inside, where both are
+  -- plain, and no other claim of the same client stands there.
+  local client = string.match(ARGV[4], '^1 %d+ %d+ %d+ %- (%S+) ')
+  if client and ARGV[2] == '1' and ARGV[3] ~= '' and door[1] == '1' and door[4] == '1' and (door[5] or '0') ~= '0'
+    and not door[6] and not door[7] then
+    local more = redis.call('HMGET', KEYS[1], 'capacity', 'gone', '@' .. client)
+    local inside = redis.call('ZRANGE', KEYS[2], 0, 1, 'WITHSCORES')
+    local record = inside[1] and not inside[3] and redis.call('HGET', KEYS[1], '#' .. inside[1])
+    local time = redis.call('TIME')
+    local now = time[1] * 1000000 + time[2]
+    local left = (tonumber(inside[2]) or 0) - now
+    if more[1] == '1' and not more[2] and not more[3] and left > 0 and left <= 60000000
+      and record and string.find(record, '^[HA] %d+ %d+ %d+ %d+ %d+ %d+ %- ')
+      and math.ceil(math.max(tonumber(door[2]), now) / 1000) + 86400000 <= tonumber(door[3]) then
+      local came, number = string.format('%.0f', now), string.format('%.0f', door[5] + 1)
+      redis.call('ZADD', KEYS[3], number, ARGV[1])
+      redis.call('HSET', KEYS[1], 'arrivals', number, '#' .. ARGV[1], 'W ' .. came .. ' ' .. came .. ' ' .. ARGV[4],
+        '@' .. client, came .. ' ' .. came .. ' 1 ' .. ARGV[3])
+      return {now, redis.call('ZCARD', KEYS[3]), now, tonumber(door[2]), inside[2], record}
+    end
+  end
 end
 
 -- include opening.lua

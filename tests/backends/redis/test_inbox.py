@@ -1,0 +1,111 @@
+"""When the background of a client that waits is woken, in virtual time and without a server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from backends.redis.scripted import claim
+from virtual import virtual_clock
+
+from holdfast.backends.redis import requests
+from holdfast.backends.redis._async.inbox import AsyncInbox
+from holdfast.testing import run_in_virtual_time
+
+
+class Heard:
+    """A subscription that nothing is heard by; it counts who wakes the background."""
+
+    kicks = 0
+
+    def __init__(self) -> None:
+        self._kicked = asyncio.Event()
+
+    async def listen(self, *, until: float) -> bool:
+        self._kicked.clear()
+        try:
+            async with asyncio.timeout(until - virtual_clock().now()):
+                await self._kicked.wait()
+        except TimeoutError:
+            pass
+        return True
+
+    def kick(self) -> None:
+        self.kicks += 1
+        self._kicked.set()
+
+    async def attend(self, event: Any, *, deadline: float) -> None:
+        await event.wait(deadline - virtual_clock().now())
+
+    def nudge(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class Wire:
+    """The way to a server that says of each name in a heartbeat that all is well."""
+
+    is_sharded = False
+
+    def __init__(self) -> None:
+        self.subscription = Heard()
+        self.beats = 0
+
+    async def subscribe(self, *_: object, **__: object) -> Heard:
+        return self.subscription
+
+    async def ask_all(self, asked: list[bytes], *, deadline: float) -> list[list[int]]:
+        del deadline
+        self.beats += len(asked)
+        return [[1, -1, 0] for _ in asked]
+
+
+def joined(ends_in: float) -> requests.InLine:
+    return requests.InLine(1, 1, 1, ends_in, (), ())
+
+
+def test_who_joins_a_line_wakes_the_background_only_for_what_is_due_sooner():
+    """In a hand-over among many, waking it cost each client more than the hand-over itself."""
+
+    async def main() -> None:
+        wire: Any = Wire()
+        inbox = AsyncInbox(wire, requests.Keys("test"), virtual_clock())
+
+        def stands(number: int, *, ends_in: float) -> int:
+            one = claim(number)
+            before: int = wire.subscription.kicks
+            inbox.stands(one, joined(ends_in), inbox=inbox.name, asked_at=0.0)
+            return int(wire.subscription.kicks - before)
+
+        stands(0, ends_in=30.0)
+        waiting = asyncio.ensure_future(inbox.wait(claim(0), deadline=virtual_clock().now() + 60))
+        await asyncio.sleep(0.1)
+        for _ in range(100):
+            inbox.forget(claim(0).id)
+            assert stands(0, ends_in=30.0) == 0
+            await asyncio.sleep(0.01)
+        assert stands(1, ends_in=0.5) == 1
+        waiting.cancel()
+        await inbox.stop()
+
+    run_in_virtual_time(main())
+
+
+def test_a_line_that_was_joined_without_waking_anybody_is_spoken_of_in_time():
+    async def main() -> None:
+        wire: Any = Wire()
+        inbox = AsyncInbox(wire, requests.Keys("test"), virtual_clock())
+        inbox.stands(claim(0), joined(60.0), inbox=inbox.name, asked_at=0.0)
+        waiting = asyncio.ensure_future(inbox.wait(claim(0), deadline=virtual_clock().now() + 60))
+        await asyncio.sleep(1.0)
+        inbox.forget(claim(0).id)
+        inbox.stands(claim(1), joined(60.0), inbox=inbox.name, asked_at=0.0)
+        assert wire.beats == 0
+
+        await asyncio.sleep(2.1)
+
+        assert wire.beats == 1
+        waiting.cancel()
+        await inbox.stop()
+
+    run_in_virtual_time(main())
