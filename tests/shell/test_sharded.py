@@ -7,6 +7,7 @@ import itertools
 import os
 import threading
 from collections import Counter
+from typing import Any
 
 import pytest
 from both_flavours import FLAVOURS, Flavour, number_waiting
@@ -135,6 +136,37 @@ def test_who_waits_hears_of_another_shard_that_gets_free(flavour, url):
 
     assert waiting.result(30).shard == 2
     assert not any(one.line for one in other.survey())
+
+
+@pytest.mark.parametrize(("shards", "looks"), [(2, [1, 1, 2, 3]), (1, [0, 0, 0, 0])])
+def test_where_all_are_taken_the_next_who_waits_does_not_look_at_once(shards, looks):
+    """It would find nothing, and keep the store from its work; nor is there a use with one."""
+
+    async def main() -> list[int]:
+        locks, backend, other = two()
+        stock = locks.sharded("stock", shards=shards)
+        held = [await other.lock(name).acquire() for name in stock.names]
+        looked, inner = [0], backend.crowds
+
+        async def counted(*args: Any, **options: Any) -> Any:
+            looked[0] += 1
+            return await inner(*args, **options)
+
+        backend.crowds = counted
+        seen = []
+        for timeout in (0.01, 0.01, 0.1):
+            with pytest.raises(AcquireTimeout):
+                await stock.acquire_any(timeout=timeout)
+            seen += looked
+        for one in held:
+            await one.release()
+        await (await stock.acquire_any()).release()
+        held = [await other.lock(name).acquire() for name in stock.names]
+        with pytest.raises(AcquireTimeout):
+            await stock.acquire_any(timeout=0.01)
+        return seen + looked
+
+    assert run_in_virtual_time(main()) == looks
 
 
 def test_an_event_that_is_set_ends_the_wait(flavour, url):

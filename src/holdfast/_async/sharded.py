@@ -83,6 +83,8 @@ class AsyncSharded(StaysHere):
         # By chance where it begins, so that processes do not go round in step; from there in turn.
         self._turns = itertools.count(int(client.clock.jitter() * shards))
         self._entered: AsyncOpenBlocks[AsyncShardLease] = AsyncOpenBlocks(client)
+        self.is_crowded: bool = False
+        """Whether somebody was at every shard when one who waits last looked."""
 
     async def acquire_any(
         self,
@@ -225,7 +227,7 @@ class _Taking:
                 left = max(SHORTEST_WAIT, self.deadline - self.client.clock.now())
             looking = _Looking(self, shard)
             try:
-                return await self._enter(shard, left, looking)
+                lease = await self._enter(shard, left, looking)
             except Elsewhere:
                 if looking.lease is not None:
                     return looking.lease
@@ -236,6 +238,10 @@ class _Taking:
                 if looking.lease is not None:
                     await self._give_back(looking.lease, error)
                 raise
+            else:
+                if looking.is_unused:
+                    self.sharded.is_crowded = False  # there is room again
+                return lease
 
     async def _give_back(self, lease: AsyncShardLease, error: BaseException) -> None:
         try:
@@ -272,10 +278,10 @@ class _Looking:
         # Weakly: the acquire that looks by this is known to the whole, and a circle would keep it
         # from being dropped, and cleared up, when an interrupt has ended its frames.
         self._taking = weakref.ref(taking)
-        self._names = taking.sharded.names
         self._client = taking.client
-        self._outlook = Outlook(own)
-        self._due = 0.0
+        self._sharded = taking.sharded
+        self._outlook = Outlook(own, was_crowded=taking.sharded.is_crowded)
+        self._due: float | None = None
         self.lease: AsyncShardLease | None = None
         self.moves_to = own
 
@@ -283,13 +289,18 @@ class _Looking:
         """Return when to look again; raises if the line is to be left."""
         clock = self._client.clock
         now = clock.now()
+        if self._sharded.shards == 1:
+            return float("inf")  # there are no others
+        if self._due is None:
+            self._due = self._next_look(now)
         if now < self._due:
             return self._due
         try:
             crowds = await self._client.backend.crowds(
-                self._names, deadline=now + self._client.request_timeout
+                self._sharded.names, deadline=now + self._client.request_timeout
             )
             self._outlook = self._outlook.after(crowds)
+            self._sharded.is_crowded = self._outlook.is_crowded()
             await self._try_vacant()
         except (BackendError, OutcomeUnknown) as error:
             # The place in line is ours all the same, and asking for it tells of an outage.
@@ -298,8 +309,17 @@ class _Looking:
         if livelier is not None:
             self.moves_to = livelier
             raise Elsewhere
-        self._due = clock.now() + spread(self._outlook.next_in, jitter=clock.jitter())
+        self._due = self._next_look(clock.now())
         return self._due
+
+    def _next_look(self, now: float) -> float:
+        pause = self._outlook.next_in
+        return now + spread(pause, jitter=self._client.clock.jitter()) if pause else now
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody has waited, so that nobody was to look."""
+        return self._due is None
 
     async def _try_vacant(self) -> None:
         taking = self._taking()

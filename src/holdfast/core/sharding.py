@@ -1,8 +1,10 @@
 """Which shard is asked, when the others are looked at, and when a line is left for another.
 
 Whoever finds its shard held stands in line there, and looks at the others: at once, then less and
-less often. One that nobody is at is tried; the place in line is kept meanwhile. A line that stands
-still while another moves on at each look is left for that one: a holder may hang.
+less often. Not at once where the last look found somebody everywhere: under such a load looking
+costs more than it finds, and the line moves on meanwhile. One that nobody is at is tried; the place
+in line is kept meanwhile. A line that stands still while another moves on at each look is left for
+that one: a holder may hang.
 """
 
 from __future__ import annotations
@@ -45,11 +47,15 @@ class Outlook:
     looks: int = 0
     streaks: tuple[int, ...] = ()
     """Of each, at how many looks in a row it has moved while ours stood still."""
+    was_crowded: bool = False
+    """Whether somebody was everywhere at the last look before these."""
 
     @property
     def next_in(self) -> float:
         """After how many seconds to look again."""
-        return 0.0 if not self.looks else min(FIRST_LOOK * 2 ** min(self.looks - 1, 10), RARELY)
+        if not self.looks:
+            return FIRST_LOOK if self.was_crowded else 0.0
+        return min(FIRST_LOOK * 2.0 ** min(self.looks - 1, 10), RARELY)
 
     def after(self, crowds: Sequence[Crowd]) -> Outlook:
         """Return what is known after a further look."""
@@ -59,7 +65,7 @@ class Outlook:
                 self.streaks[one] + 1 if self._has_moved(one, crowds) else 0
                 for one in range(len(crowds))
             ]
-        return Outlook(self.own, tuple(crowds), self.looks + 1, tuple(streaks))
+        return Outlook(self.own, tuple(crowds), self.looks + 1, tuple(streaks), self.was_crowded)
 
     def _has_moved(self, shard: int, now: Sequence[Crowd]) -> bool:
         return self.crowds[shard].last_token != now[shard].last_token
@@ -69,6 +75,10 @@ class Outlook:
         count = len(self.crowds)
         order = [(self.own + step) % count for step in range(1, count)]
         return [one for one in order if not self.crowds[one].number]
+
+    def is_crowded(self) -> bool:
+        """Whether somebody is everywhere, as far as was seen."""
+        return all(one.number for one in self.crowds) if self.crowds else self.was_crowded
 
     def livelier(self) -> int | None:
         """Return the shard whose line is to be joined instead of ours, if there is one."""
