@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from holdfast._async.acquiring import AsyncAcquisition, Refused
 from holdfast._async.handle import AsyncDuty
-from holdfast._async.lease import lease_on
+from holdfast._async.lease import AsyncLease, lease_on
 from holdfast._async.open_blocks import AsyncOpenBlocks
 from holdfast.core.admission import would_wait
 from holdfast.core.naming import checked_name
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
     from holdfast._async.handle import AsyncHandle
     from holdfast._async.hold import AsyncHold
-    from holdfast._async.lease import AsyncLease
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -221,7 +220,8 @@ class AsyncLock(StaysHere):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> Coroutine[Any, Any, None]:
-        return self._entered.pop().__aexit__(kind, error, trace)
+        # By its class: asked of the lease it would be bound anew, for a statement of its own.
+        return AsyncLease.__aexit__(self._entered.pop(), kind, error, trace)
 
     def __call__(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Coroutine[Any, Any, R]]:
         """Decorate a function that runs only while it holds the lock."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from holdfast._sync.acquiring import Acquisition, Refused
 from holdfast._sync.handle import Duty
-from holdfast._sync.lease import lease_on
+from holdfast._sync.lease import Lease, lease_on
 from holdfast._sync.open_blocks import OpenBlocks
 from holdfast.core.admission import would_wait
 from holdfast.core.naming import checked_name
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from holdfast._sync.client import Client
     from holdfast._sync.handle import Handle
     from holdfast._sync.hold import Hold
-    from holdfast._sync.lease import Lease
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -223,7 +222,8 @@ class Lock(StaysHere):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        return self._entered.pop().__exit__(kind, error, trace)
+        # By its class: asked of the lease it would be bound anew, for a statement of its own.
+        return Lease.__exit__(self._entered.pop(), kind, error, trace)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorate a function that runs only while it holds the lock."""
