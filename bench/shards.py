@@ -52,6 +52,7 @@ def sell(together: Barrier, sold: SimpleQueue[int], url: str, path: str, shards:
         lease: holdfast.Lease
         stock = locks.sharded("stock", shards=shards)
         others = set(range(shards))
+        stock.acquire_any().release()  # connect and open: what is measured is selling
         together.wait(600)
         while others:
             if len(others) == shards:
