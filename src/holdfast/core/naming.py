@@ -58,7 +58,7 @@ def storage_key(namespace: str, name: str) -> bytes:
 
     A namespace never holds a zero byte, so no two pairs share a key.
     """
-    return b"%b\0%b" % (namespace.encode(), name.encode())
+    return f"{namespace}\0{name}".encode()
 
 
 def name_of(key: bytes) -> str:

@@ -118,7 +118,7 @@ def test_many_names_are_read_in_the_order_of_their_keys(store):
 
     asked = next(steps)
 
-    keys = [one.values[0] for one in asked]
+    keys = [bytes(one.values[0]) for one in asked]
     assert keys == sorted(keys)
     assert set(keys) == {storage_key("steps", name) for name in "abc"}
 

@@ -39,6 +39,12 @@ of the store ends the steps: the driver raises it to its own caller, and not her
 """
 
 
+def alone(ask: Ask) -> Steps[Rows]:
+    """Ask one thing, and return its rows."""
+    [rows] = yield [ask]
+    return rows
+
+
 def side_by_side(many: Sequence[Steps[T]]) -> Steps[list[T]]:
     """Do steps that know nothing of each other: what they ask next goes together.
 

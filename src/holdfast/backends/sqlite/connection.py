@@ -13,13 +13,13 @@ from __future__ import annotations
 import errno
 import sqlite3
 import time
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.backends.sqlite.failures import is_busy, translated
 from holdfast.backends.sqlite.gates import gate_of
 from holdfast.backends.sqlite.ownership import adopt, check_path, identify
 from holdfast.backends.sqlite.presence import Presence
+from holdfast.backends.sqlite.schema import PAGE_SIZE
 from holdfast.errors import BackendUnavailable, ConfigurationError, LockError, OutcomeUnknown
 from holdfast.runtime import forking
 
@@ -55,6 +55,10 @@ class Connection:
         """Return the store's time."""
         return self._clock.now() + self._shift
 
+    def local(self, moment: float) -> float:
+        """Return a moment of the store's time by our own clock."""
+        return moment - self._shift
+
     # -- transactions ------------------------------------------------------------------
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
@@ -76,15 +80,13 @@ class Connection:
             self.is_inside = was_inside
         return answer
 
-    def write(
-        self, statement: str, values: Sequence[object], deadline: float
-    ) -> tuple[list[tuple[Any, ...]], int]:
-        """Run one statement that writes, a transaction of its own; its rows, and their number."""
+    def write(self, statement: str, values: Sequence[object], deadline: float) -> int:
+        """Run one statement that writes, a transaction of its own; how many rows it changed."""
         # An uncontended lock is two of these, so first without anything that could be spared.
         mutex = self._gate.mutex
         try:
             if mutex.acquire(blocking=False):
-                written = self._written(statement, values)
+                written = self._opened().execute(statement, values).rowcount
                 return written  # noqa: RET504 - an interrupt after the call is inside the block
         except sqlite3.Error:
             pass  # somebody is writing, most likely
@@ -93,15 +95,11 @@ class Connection:
                 mutex.release()
             except RuntimeError:
                 pass
-        work = partial(self.patiently, partial(self._written, statement, values), deadline)
-        return self._gate.pass_through(work, deadline, self._clock)
-
-    def _written(
-        self, statement: str, values: Sequence[object]
-    ) -> tuple[list[tuple[Any, ...]], int]:
-        cursor = self._opened().execute(statement, values)
-        # To its end, for only then is it committed.
-        return cursor.fetchall(), cursor.rowcount
+        return self._gate.pass_through(
+            lambda: self.patiently(lambda: self.execute(statement, values).rowcount, deadline),
+            deadline,
+            self._clock,
+        )
 
     def patiently(self, work: Callable[[], T], deadline: float) -> T:
         """Do a read or a single statement, again and again while others lock the file."""
@@ -213,6 +211,7 @@ class Connection:
             # Before anything is made beside it: it may be somebody else's file.
             self.patiently(lambda: identify(self), deadline)
             is_alone = self.presence.come()
+            self.execute(f"PRAGMA page_size = {PAGE_SIZE}")
             self.patiently(lambda: self.execute("PRAGMA journal_mode = WAL"), deadline)
             self.execute(f"PRAGMA synchronous = {self._synchronous}")
             self._shift = self.transact(

@@ -9,11 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from holdfast.backends.sql.steps import alone
 from holdfast.backends.sql.verbs import Decided, Verbs
 from holdfast.backends.sqlite import findings
 from holdfast.backends.sqlite.connection import Connection
+from holdfast.backends.sqlite.crowded_names import CrowdedNames
 from holdfast.backends.sqlite.dialect import (
     SqliteDialect,
+    admitted_at,
     crowds,
     grant_if_empty,
     nearest_before,
@@ -23,10 +26,11 @@ from holdfast.backends.sqlite.doorbell import Doorbell
 from holdfast.backends.sqlite.driver import Driver
 from holdfast.backends.sqlite.sweeping import Broom
 from holdfast.backends.sqlite.waiters import Waiters
-from holdfast.core.door import TOMBSTONE
+from holdfast.core.door import TOMBSTONE, WINDOW
 from holdfast.core.naming import storage_key
 from holdfast.core.place import ADMITTED, HOLDING, WAITING
-from holdfast.model import Crowd, Grant, Held
+from holdfast.core.tokens import next_token
+from holdfast.model import Crowd, Grant, Held, Window
 from holdfast.runtime import forking
 from holdfast.runtime.afterwards import Afterwards
 
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 
     from holdfast.backends.sql.steps import Steps
     from holdfast.backends.sql.verbs import Arrived
+    from holdfast.backends.sqlite.presence import Presence
     from holdfast.model import Claim, Finding, Holder, Inspection, Renewal
     from holdfast.runtime.clock import Clock
 
@@ -43,6 +48,10 @@ PATIENCE = 2.0
 """How long what was put off is tried, in seconds."""
 
 NOBODY = Crowd(0, None)
+ENOUGH = 0.5
+"""One whose window is older than this part of it asks for a full ttl: what is left might not do
+for the renewal that must come first."""
+
 MAY_BE_FORGOTTEN = (HOLDING, ADMITTED, WAITING)
 
 
@@ -76,22 +85,46 @@ class Database:
         self._verbs = Verbs(SqliteDialect(self.connection.now), namespace=namespace)
         self._driver = Driver(self.connection, self.bell, self._afterwards)
         self._over: dict[str, float] = {}
+        self._crowded = CrowdedNames()
         forking.forget_in_child(self)
 
     # -- the verbs ---------------------------------------------------------------------
 
-    def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
-        """See Door.arrive; a name whose holder's process is dead is freed on the way."""
+    def try_acquire(self, claim: Claim, *, deadline: float, was_rung: bool = False) -> Grant | Held:
+        """See Door.arrive; a name whose holder's process is dead is freed on the way.
+
+        Of a claim that was rung for it is looked first whether it was let in.
+        """
         presence = self.connection.open(deadline, client=claim.client)
         if self._over and claim.id in self._over:
             return Held(())
+        waiters, name = self.waiters, claim.name
+        if not (name in self._crowded or (waiters.are_any and waiters.are_at(name))):
+            grant = self._grant_if_empty(claim, deadline)
+            if grant is not None:
+                if self.bell.is_hung:  # for this claim too, if an earlier question of it failed
+                    self.stop_waiting(claim)
+                return grant
+            self._crowded.add(name)
+        elif was_rung:
+            grant = self._let_in(claim, deadline)
+            if grant is not None:
+                self.stop_waiting(claim)
+                return grant
+        return self._stand(claim, presence, deadline)
+
+    def _stand(self, claim: Claim, presence: Presence, deadline: float) -> Grant | Held:
+        """Return the answer that the door gives, once those who are dead have left it."""
+        is_new = claim.queues and self.waiters.arrival_of(claim) is None
         while True:
             answer = self._ask(claim, deadline)
             if isinstance(answer, Grant):
-                if self.bell.is_hung or self.waiters.are_any:
-                    self.stop_waiting(claim)
+                self.stop_waiting(claim)
                 return answer
-            gone = [one for one in self.waiters.watched_by(claim) if presence.is_gone(one)]
+            # Who comes behind others leaves it to them at first, and to its own glances.
+            is_behind = is_new and answer.place is not None and answer.place > 1
+            watched = () if is_behind else self.waiters.watched_by(claim)
+            gone = [one for one in watched if presence.is_gone(one)]
             if gone:
                 self._driver.transact(self._verbs.forget(gone), deadline)
             elif answer.place is None:
@@ -106,21 +139,21 @@ class Database:
             waiting = self._driver.look(lambda: self._still_waiting(claim, arrived), deadline)
             if waiting is not None:
                 return waiting
-        elif not self.waiters.are_at(claim.name):
-            grant = self._grant_if_empty(claim, deadline)
-            if grant is not None:
-                return grant
         bell = self.bell.hang(claim.id) if claim.queues else ""
         return self._driver.transact(self._arrive(claim, bell, arrived), deadline)
 
     def _grant_if_empty(self, claim: Claim, deadline: float) -> Grant | None:
         key = storage_key(self._namespace, claim.name)
-        statement, values = grant_if_empty(key, claim, now=self.connection.now())
-        granted, _ = self.connection.write(statement, values, deadline)
-        return Grant(claim, granted[0][0], claim.ttl) if granted else None
+        now = self.connection.now()
+        token = next_token(last=0, clock=now)
+        statement, values = grant_if_empty(key, claim, now=now, token=token)
+        is_granted = self.connection.write(statement, values, deadline)
+        return Grant(claim, token, claim.ttl) if is_granted else None
 
     def _arrive(self, claim: Claim, bell: str, arrived: int | None) -> Steps[Decided[Grant | Held]]:
         decided = yield from self._verbs.arrive(claim, bell=bell, arrived=arrived)
+        if isinstance(decided.answer, Grant):
+            self._crowded.discard(claim.name)
         yield from self._note(claim, decided)
         return Decided(decided.answer, decided.door.woken)
 
@@ -131,6 +164,22 @@ class Database:
             return None
         yield from self._note(claim, decided)
         return decided.answer
+
+    def _let_in(self, claim: Claim, deadline: float) -> Grant | None:
+        """Return what a claim has by another's release, None if it had better ask.
+
+        Whoever released has written that it holds, for a window, and nobody else ends it
+        before. So it need not be written once more: the first renewal makes it a full ttl.
+        """
+        arrived = self.waiters.arrival_of(claim)
+        if arrived is None or not is_plain(claim):
+            return None
+        ask = admitted_at(storage_key(self._namespace, claim.name), claim, arrived)
+        for token, since, until in self._driver.look(lambda: alone(ask), deadline):
+            if self.connection.now() - since <= (until - since) * ENOUGH:
+                window = Window(self.connection.local(since), until - since)
+                return Grant(claim, token, claim.ttl, window)
+        return None
 
     def _note(self, claim: Claim, decided: Arrived) -> Steps[None]:
         """Remember where a claim stands that was not let in, and whom it has to look after.
@@ -146,7 +195,7 @@ class Database:
         if place is not None and not self.waiters.is_first(claim):
             return
         clients = {one.claim.client for one in door.places if one.standing in MAY_BE_FORGOTTEN}
-        if place is not None:
+        if place is not None and not door.is_whole:
             key = storage_key(self._namespace, claim.name)
             [nearest] = yield [nearest_before(key, place.arrived)]
             clients.update(client for (client,) in nearest)
@@ -178,12 +227,19 @@ class Database:
         now = self.connection.now()
         key = storage_key(self._namespace, claim.name)
         statement, values = release_if_alone(key, claim, now=now)
-        _, released = self.connection.write(statement, values, deadline)
-        if released:
+        is_crowded = claim.name in self._crowded
+        if not is_crowded and self.connection.write(statement, values, deadline):
             self._broom.sweep_now_and_then(deadline)
             self._afterwards.do()
             return True
-        return self._driver.transact(self._verbs.release(claim, at=now), deadline)
+        self._crowded.add(claim.name)
+        return self._driver.transact(self._release_to_next(claim, now), deadline)
+
+    def _release_to_next(self, claim: Claim, now: float) -> Steps[Decided[bool]]:
+        decided = yield from self._verbs.release(claim, at=now)
+        if not decided.woken:
+            self._crowded.discard(claim.name)
+        return decided
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See Door.withdraw."""
@@ -278,3 +334,12 @@ class Database:
 
     def _patience(self, claim: Claim) -> float:
         return self._clock.now() + min(claim.ttl, PATIENCE)
+
+
+def is_plain(claim: Claim) -> bool:
+    """Whether nothing hangs on its grant but the window, which ends within its ttl.
+
+    See decision 0006.
+    """
+    is_lasting = claim.ttl >= WINDOW
+    return is_lasting and claim.party is None and not claim.lock_delay and not claim.min_hold

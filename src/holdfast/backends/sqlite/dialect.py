@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.backends.sql.dialect import Seen
 from holdfast.backends.sql.rows import COLUMNS
 from holdfast.backends.sql.steps import Ask, AskMany
 from holdfast.core.place import Standing
-from holdfast.core.tokens import next_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -16,6 +15,9 @@ if TYPE_CHECKING:
     from holdfast.backends.sql.changes import Change
     from holdfast.backends.sql.steps import Asked, Rows
     from holdfast.model import Claim
+
+Statement: TypeAlias = "tuple[str, tuple[object, ...]]"
+"""One that no step asks for: it is run by itself, at every uncontended acquire and release."""
 
 _COLUMNS = ", ".join(COLUMNS)
 _STANDING = "FROM places INDEXED BY standings WHERE key = ? AND arrived > 0 AND standing"
@@ -32,6 +34,10 @@ LOAD_PARTIES = f"SELECT {_COLUMNS} {_STANDING} = 3 AND party IN"
 END_OF_LINE = f"""
 SELECT (SELECT max(arrived) FROM places WHERE key = ?), (SELECT count(*) {_STANDING} >= 0)
 """  # noqa: S608
+ADMITTED_AT = f"""
+SELECT token, since, until FROM places
+WHERE key = ? AND arrived = ? AND id = ? AND standing = {Standing.ADMITTED:d}
+"""  # noqa: S608
 COUNT_BEFORE = f"SELECT count(*) {_STANDING} = 3 AND arrived < ?"
 NEAREST_BEFORE = f"SELECT client {_STANDING} = 3 AND arrived < ? ORDER BY arrived DESC LIMIT 1"
 SAVE = f"INSERT OR REPLACE INTO places VALUES ({', '.join('?' * 17)})"  # noqa: S608
@@ -39,25 +45,28 @@ DROP = "DELETE FROM places WHERE key = ? AND arrived = ?"
 
 # The uncontended cycle: what Door.arrive and Door.release do when nobody else is at the
 # door, each as one statement. A transaction with its own BEGIN, a read and a COMMIT costs
-# about twice as much. Whoever is not served by these goes through the door. The marks carry
-# no numbers, although some values are given twice: Pythons 3.12.0 to 3.12.3 warn of those.
-GRANT_IF_EMPTY = f"""
-INSERT INTO places VALUES ({", ".join("?" * 17)})
+# about twice as much. Whoever is not served by these goes through the door: also one whose
+# clock is not ahead of the last token, so that the token is known without asking for it
+# (RETURNING opens a table of its own each time). Each value is given once where it can be,
+# and none is bytes or None: for those sqlite3 looks for an adapter, which costs more than
+# to bind all others. The marks carry no numbers: Pythons 3.12.0 to 3.12.3 warn of those.
+GRANT_IF_EMPTY = """
+INSERT INTO places VALUES (?, 0, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?, 0, ?, ?, ?, '', ?, ?)
 ON CONFLICT (key, arrived) DO UPDATE SET
     id = excluded.id, client = excluded.client, owner = excluded.owner,
     party = excluded.party, weight = excluded.weight, ttl = excluded.ttl,
     lock_delay = excluded.lock_delay, min_hold = excluded.min_hold,
     standing = excluded.standing, until = excluded.until, since = excluded.since,
-    token = max(last_token + 1, excluded.token), bell = excluded.bell,
-    capacity = excluded.capacity, last_token = max(last_token + 1, excluded.token)
-WHERE places.id = '' AND NOT EXISTS (SELECT 1 FROM places WHERE key = ? AND arrived > 0)
-RETURNING token
-"""  # noqa: S608 - only the marks of the parameters
+    token = excluded.token, bell = excluded.bell, capacity = excluded.capacity,
+    last_token = excluded.last_token
+WHERE places.id = '' AND places.last_token < excluded.token AND NOT EXISTS (
+    SELECT 1 FROM places AS other WHERE other.key = excluded.key AND other.arrived > 0)
+"""
 RELEASE_IF_ALONE = """
 UPDATE places SET id = '', client = '', owner = '', party = NULL, until = 0
 WHERE key = ? AND arrived = 0 AND id = ? AND standing = 0 AND until > ?
-    AND since + min_hold <= ?
-    AND NOT EXISTS (SELECT 1 FROM places WHERE key = ? AND arrived > 0)
+    AND since + min_hold <= ? AND NOT EXISTS (
+    SELECT 1 FROM places AS other WHERE other.key = places.key AND other.arrived > 0)
 """
 
 NAMES_IN_USE = f"""
@@ -83,7 +92,8 @@ class SqliteDialect:
         del locked
         if front is None:
             return (Ask(LOAD, (key,)),)
-        return (Ask(LOAD_FRONT, (key, key, key, key, front)),)
+        at = bytearray(key)  # no bytes, as below
+        return (Ask(LOAD_FRONT, (at, at, at, at, front)),)
 
     def seen(self, answers: Sequence[Rows]) -> Seen:
         """See the protocol; the record, if there is one, is row 0."""
@@ -134,35 +144,34 @@ class SqliteDialect:
         return Ask(f"{NAMES_OF} ({_marks(clients)}) ORDER BY key", clients)
 
 
-def grant_if_empty(key: bytes, claim: Claim, *, now: float) -> Ask:
-    """Grant to one who comes to an empty door, with the token as the only row."""
-    token = next_token(last=0, clock=now)
-    values = (
-        key,
-        0,
+def grant_if_empty(key: bytes, claim: Claim, *, now: float, token: int) -> Statement:
+    """Grant to one who comes to an empty door; it changes one row, or none."""
+    return GRANT_IF_EMPTY, (
+        bytearray(key),
         claim.id,
         claim.client,
         claim.owner,
-        claim.party,
+        claim.party or "",
         claim.weight,
         claim.ttl,
         claim.lock_delay,
         claim.min_hold,
-        0,
         now + claim.ttl,
         now,
         token,
-        "",
         claim.capacity,
         token,
-        key,
     )
-    return Ask(GRANT_IF_EMPTY, values)
 
 
-def release_if_alone(key: bytes, claim: Claim, *, now: float) -> Ask:
+def release_if_alone(key: bytes, claim: Claim, *, now: float) -> Statement:
     """End the hold of one who is alone; it changes one row, or none."""
-    return Ask(RELEASE_IF_ALONE, (key, claim.id, now, now, key))
+    return RELEASE_IF_ALONE, (bytearray(key), claim.id, now, now)
+
+
+def admitted_at(key: bytes, claim: Claim, arrived: int) -> Ask:
+    """Ask for token, beginning and end of the window, if the claim was let in where it stands."""
+    return Ask(ADMITTED_AT, (bytearray(key), arrived, claim.id))
 
 
 def nearest_before(key: bytes, arrived: int) -> Ask:

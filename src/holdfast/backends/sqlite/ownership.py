@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 OLDEST_SQLITE = (3, 35, 0)
-"""The first with RETURNING."""
+"""Older ones were never tried."""
 
 
 def check_path(path: Path, *, create_directory: bool) -> None:

@@ -34,7 +34,7 @@ class Descriptor(io.FileIO):
     wait for it for ever.
     """
 
-    def __init__(self, path: Path, *, create: bool) -> None:
+    def __init__(self, path: Path | str, *, create: bool) -> None:
         super().__init__(str(path), "a+" if create else "r+")
 
     def __del__(self) -> None:
@@ -99,7 +99,8 @@ class Presence:
         if not client or client in self._own or _here.get(client) == os.getpid():
             return False
         try:
-            with Descriptor(self._path(client), create=False) as other:
+            # As text: whoever comes into a line asks this, and a Path takes longer than the rest.
+            with Descriptor(f"{self._directory}/{client}{_SUFFIX}", create=False) as other:
                 return here.try_lock_shared(other)
         except FileNotFoundError:
             # It left, or was swept after its death. What still stands under its id in the

@@ -24,6 +24,10 @@ SCHEMA = (
     f"PRAGMA user_version = {FORMAT}",
 )
 
+# For a file that is made now. Each commit writes whole pages, and a record takes some 300 bytes:
+# SQLite's own 4096 would be written for nothing. In smaller ones it does not fit on a page.
+PAGE_SIZE = 2048
+
 # Of a line of thousands a verb reads those inside and the front. Row 0 is not in the index,
 # so that an uncontended lock pays nothing for it. A file of an older version gets it too.
 INDEX = """CREATE INDEX IF NOT EXISTS standings ON places (key, standing, arrived)

@@ -61,6 +61,7 @@ class AsyncSqliteBackend(AsyncBackend):
         self._worker = runtime.Worker("holdfast-sqlite")
         self._wakeups = AsyncWakeups(clock)
         self._early: set[str] = set()
+        self._rung: set[str] = set()
         self._database = Database(
             path,
             namespace=checked_namespace(namespace),
@@ -74,7 +75,13 @@ class AsyncSqliteBackend(AsyncBackend):
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
-        answer = await self._worker.run(self._database.try_acquire, claim, deadline=deadline)
+        answer = await self._worker.run(
+            self._database.try_acquire,
+            claim,
+            deadline=deadline,
+            was_rung=claim.id in self._rung,
+        )
+        self._rung.discard(claim.id)
         if isinstance(answer, Grant) or answer.place is None:
             self._forget(claim.id)
         else:
@@ -118,6 +125,7 @@ class AsyncSqliteBackend(AsyncBackend):
             is_first = database.waiters.is_first(claim)
             until = min(deadline, now + GLANCE) if is_first else deadline
             if await self._wakeups.wait(claim.id, deadline=until, subscription=self._subscription):
+                self._rung.add(claim.id)
                 return
             if is_first and database.is_anyone_gone(claim):
                 return
@@ -139,6 +147,7 @@ class AsyncSqliteBackend(AsyncBackend):
     def _forget(self, claim_id: str) -> None:
         self._wakeups.forget(claim_id)
         self._early.discard(claim_id)
+        self._rung.discard(claim_id)
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""

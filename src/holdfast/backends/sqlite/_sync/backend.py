@@ -63,6 +63,7 @@ class SqliteBackend(Backend):
         self._worker = runtime.Worker("holdfast-sqlite")
         self._wakeups = Wakeups(clock)
         self._early: set[str] = set()
+        self._rung: set[str] = set()
         self._database = Database(
             path,
             namespace=checked_namespace(namespace),
@@ -76,7 +77,13 @@ class SqliteBackend(Backend):
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
-        answer = self._worker.run(self._database.try_acquire, claim, deadline=deadline)
+        answer = self._worker.run(
+            self._database.try_acquire,
+            claim,
+            deadline=deadline,
+            was_rung=claim.id in self._rung,
+        )
+        self._rung.discard(claim.id)
         if isinstance(answer, Grant) or answer.place is None:
             self._forget(claim.id)
         else:
@@ -118,6 +125,7 @@ class SqliteBackend(Backend):
             is_first = database.waiters.is_first(claim)
             until = min(deadline, now + GLANCE) if is_first else deadline
             if self._wakeups.wait(claim.id, deadline=until, subscription=self._subscription):
+                self._rung.add(claim.id)
                 return
             if is_first and database.is_anyone_gone(claim):
                 return
@@ -139,6 +147,7 @@ class SqliteBackend(Backend):
     def _forget(self, claim_id: str) -> None:
         self._wakeups.forget(claim_id)
         self._early.discard(claim_id)
+        self._rung.discard(claim_id)
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""

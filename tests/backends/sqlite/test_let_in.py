@@ -1,0 +1,153 @@
+"""Who is let in by another's release finds that in the file, and need not write it once more."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from backends.sqlite.spoiling import change
+
+import holdfast
+from holdfast.core.door import WINDOW
+from holdfast.model import Claim, Grant, Held
+
+FAR = 60.0
+
+
+class Side:
+    """One client, asked by its port: who waits there asks when the test says so."""
+
+    def __init__(self, locks: holdfast.Locks) -> None:
+        self._client = locks._client
+        self._backend = locks._client.backend
+        self._locks = locks
+
+    def claim(self, **options: object) -> Claim:
+        lock = self._locks.lock("door", **options)
+        return self._client.new_claim(lock, context=threading.current_thread(), queues=True)
+
+    def ask(self, claim: Claim) -> Grant | Held:
+        """Ask as one who was rung for, which a claim's first question cannot have been."""
+        self._backend._rung.add(claim.id)
+        return self._backend.try_acquire(claim, deadline=self._client.clock.now() + FAR)
+
+    def release(self, grant: Grant) -> bool:
+        deadline = self._client.clock.now() + FAR
+        return self._backend.release(grant, deadline=deadline, tombstone=False)
+
+    def trace(self) -> list[str]:
+        """Return the first words of its statements, as they come."""
+        words: list[str] = []
+        self._backend._database.connection._sqlite.set_trace_callback(
+            lambda one: words.append(one.split()[0])
+        )
+        return words
+
+
+@pytest.fixture
+def sides(url):
+    with holdfast.Locks(url) as first, holdfast.Locks(url) as second:
+        yield Side(first), Side(second)
+
+
+def let_in(holder: Side, waiter: Side, **options: object) -> Claim:
+    """Return a claim of the waiter's that a release has let in, and that does not know it yet."""
+    held = holder.ask(holder.claim())
+    claim = waiter.claim(**options)
+    assert isinstance(held, Grant)
+    assert isinstance(waiter.ask(claim), Held)
+    assert holder.release(held)
+    return claim
+
+
+def test_it_looks_and_writes_nothing(sides):
+    holder, waiter = sides
+    claim = let_in(holder, waiter)
+    words = waiter.trace()
+
+    grant = waiter.ask(claim)
+
+    assert isinstance(grant, Grant)
+    assert grant.window is not None
+    assert words == ["SELECT"]
+
+
+def test_what_it_has_is_a_hold_like_any_other(sides):
+    """Nobody else is let in, it can be given back, and the next token is larger."""
+    holder, waiter = sides
+    grant = waiter.ask(let_in(holder, waiter))
+    following = holder.claim()
+
+    assert isinstance(holder.ask(following), Held)
+    assert waiter.release(grant)
+    assert holder.ask(following).token > grant.token
+
+
+@pytest.mark.parametrize(
+    "option", [{"lock_delay": 5.0}, {"min_hold": 0.01}, {"owner": "saga"}, {"ttl": 1.0}]
+)
+def test_where_more_hangs_on_the_grant_it_is_asked_for(sides, option):
+    """One who was only let in leaves no delay behind, and if it froze would outlast a short ttl."""
+    holder, waiter = sides
+
+    grant = waiter.ask(let_in(holder, waiter, **option))
+
+    assert isinstance(grant, Grant)
+    assert grant.window is None
+
+
+def test_an_old_window_is_asked_for_too(path, sides):
+    """What is left of it might not do for the renewal that must come first."""
+    holder, waiter = sides
+    claim = let_in(holder, waiter)
+    change(path, f"UPDATE places SET since = since - {WINDOW * 0.6} WHERE standing = 1")  # noqa: S608
+    change(path, f"UPDATE places SET until = until - {WINDOW * 0.6} WHERE standing = 1")  # noqa: S608
+
+    grant = waiter.ask(claim)
+
+    assert isinstance(grant, Grant)
+    assert grant.window is None
+
+
+def test_a_window_that_is_over_grants_nothing(path, sides):
+    """It was turned away meanwhile, or will be: it stands at the end of the line again."""
+    holder, waiter = sides
+    claim = let_in(holder, waiter)
+    change(path, f"UPDATE places SET since = since - {WINDOW * 2}, until = until - {WINDOW * 2}")  # noqa: S608
+    other = holder.ask(holder.claim())
+
+    answer = waiter.ask(claim)
+
+    assert isinstance(other, Grant)
+    assert isinstance(answer, Held)
+
+
+def test_a_lease_that_began_so_is_renewed_to_its_full_ttl(url, eventually):
+    """The watchdog does so well before the window ends; here it is asked to at once."""
+    entered: list[holdfast.Lease] = []
+    with holdfast.Locks(url) as first, holdfast.Locks(url) as second:
+        lease = first.lock("door").acquire()
+        waiting = threading.Thread(
+            target=lambda: entered.append(second.lock("door", ttl=60).acquire(timeout=FAR))
+        )
+        waiting.start()
+        eventually(lambda: first.inspect("door").line)
+        lease.release()
+        waiting.join(FAR)
+
+        entered[0].renew()
+
+        assert entered[0].remaining > WINDOW
+        assert first.inspect("door").holders[0].remaining > WINDOW
+        entered[0].release()
+
+
+def test_an_operator_ends_what_was_only_let_in(url, sides):
+    """It leaves no trace, since the claim may not know of it: a later renewal says lost."""
+    holder, waiter = sides
+    grant = waiter.ask(let_in(holder, waiter))
+
+    with holdfast.Locks(url) as operator:
+        assert [one.token for one in operator.break_("door")] == [grant.token]
+
+    assert not waiter.release(grant)
