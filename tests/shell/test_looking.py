@@ -38,6 +38,7 @@ def looked_for(answers: int, *, late_every: int) -> int:
     [
         pytest.param(MANY, MANY - 1, MANY, id="one"),
         pytest.param(20, MANY * 0.9, MANY, id="one in twenty"),
+        pytest.param(2, 1, MANY * 0.1, id="every other"),
         pytest.param(1, 1, 8 + MANY / SLEEPS, id="all"),
     ],
 )
@@ -52,7 +53,7 @@ def test_who_gave_up_looking_finds_out_that_it_pays_again():
     looking = Looking()
     for _ in range(20):
         looking.was_in_vain()
-    for _ in range(20):
+    for _ in range(SLEEPS):
         looking.found()
 
     looking.was_in_vain()

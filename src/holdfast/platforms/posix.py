@@ -29,6 +29,9 @@ KEEPS_TIME = True
 NO_WAIT = socket.MSG_DONTWAIT
 """A flag with which one call on a blocking socket does not wait."""
 
+make_way: Callable[[], None] = os.sched_yield
+"""Let whoever else waits for this processor run first."""
+
 
 def keep_time(sock: socket.socket, seconds: float) -> None:
     """Let the kernel end each later call on the socket after so long, by BlockingIOError."""

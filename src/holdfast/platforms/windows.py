@@ -32,6 +32,7 @@ __all__ = [
     "keep_time",
     "lock_alone",
     "lock_shared",
+    "make_way",
     "now",
     "path_of_url",
     "reaches_other_machines",
@@ -95,6 +96,10 @@ class Poll:
 
 KEEPS_TIME = False
 NO_WAIT = 0
+
+
+def make_way() -> None:
+    """Do nothing: Python has no such call here."""
 
 
 def keep_time(sock: socket.socket, seconds: float) -> None:

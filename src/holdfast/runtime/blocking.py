@@ -88,6 +88,7 @@ class BlockingSocket:
             except BlockingIOError:
                 if now() > until:
                     break
+                here.make_way()  # the server may wait for this very processor
             else:
                 if looking.backoff > 1:
                     looking.found()

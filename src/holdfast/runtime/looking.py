@@ -16,8 +16,8 @@ class Looking:
     A server nearby answers sooner than a sleeper is woken, so on an idle machine looking halves
     the time of a request. Where an answer takes longer, or others are after the processor or the
     interpreter, it only costs. So each look that was in vain doubles how many answers are slept
-    for before the next, and each that found its answer halves it: one late answer in twenty
-    spoils nothing, and where most are late hardly any is looked for.
+    for before the next, and each that found its answer takes one off: one late answer in twenty
+    spoils nothing, and where a third is late hardly any is looked for.
     """
 
     __slots__ = ("backoff", "sleeps")
@@ -26,7 +26,7 @@ class Looking:
         self.sleeps: int = 0
         """How many answers are to be slept for before one is looked for."""
         self.backoff: int = 1
-        """How many that will be after a look in vain; more than 1 only after another such."""
+        """How many that will be after a look in vain."""
 
     def was_in_vain(self) -> None:
         """Sleep for the next ones."""
@@ -34,5 +34,5 @@ class Looking:
         self.backoff = min(2 * self.backoff, SLEEPS)
 
     def found(self) -> None:
-        """Be readier to look; nothing changes while the last look found its answer too."""
-        self.backoff = max(1, self.backoff // 2)
+        """Be readier to look."""
+        self.backoff = max(1, self.backoff - 1)
