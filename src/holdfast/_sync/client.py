@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from holdfast.options import ClientOptions, LockOptions
     from holdfast.runtime.clock import Clock
 
+ASKERS = 2048
+"""Of so many threads or tasks at most it is kept how stores know them."""
+
 
 class Client:
     """The inside of a Locks; kept alive by its locks and leases."""
@@ -72,7 +75,7 @@ class Client:
     def _introduce(self) -> None:
         self.id: str = new_id()
         self._owner = Owner(host=socket.gethostname(), pid=os.getpid(), label=self._label)
-        self._as_stored = (("", 0), self._owner.to_text())
+        self._as_stored: dict[int, tuple[str, str]] = {}
         self._stem = self._owner.stem
         self.owner_text: str = str(self._owner)
         self.telling.owner = self.owner_text
@@ -162,11 +165,15 @@ class Client:
 
     def stored_owner(self, context: runtime.Context) -> str:
         """Return who asks, as stores keep it."""
-        known, owner = self._as_stored
         # By name too: what has ended may have left its address to another, but not its name.
-        if known != (asker := (runtime.context_name(context), id(context))):
-            owner = in_context(self._stem, asker[0], f"{self.id[:12]}-{asker[1]:x}")
-            self._as_stored = (asker, owner)  # most often the same one asks again
+        name, asker = runtime.context_name(context), id(context)
+        known = self._as_stored.get(asker)
+        if known is not None and known[0] == name:
+            return known[1]
+        owner = in_context(self._stem, name, f"{self.id[:12]}-{asker:x}")
+        if len(self._as_stored) >= ASKERS:
+            self._as_stored.clear()
+        self._as_stored[asker] = (name, owner)
         return owner
 
     def add(self, hold: Hold) -> None:

@@ -1,0 +1,33 @@
+"""How a client writes down who asks: each thread or task by itself, and not more than it needs."""
+
+from __future__ import annotations
+
+import threading
+
+import holdfast
+from holdfast._sync.client import ASKERS
+from holdfast.model import Owner
+
+
+def test_every_asker_is_told_from_the_others_however_many_there_were():
+    """Also when what was kept of the first ones had to make room."""
+    threads = [threading.Thread(name=f"worker {number}") for number in range(ASKERS + 10)]
+    with holdfast.Locks("memory://") as locks:
+        client = locks._client
+
+        told = [client.stored_owner(thread) for thread in threads]
+
+        assert [Owner.from_text(one).context for one in told] == [one.name for one in threads]
+        assert len({Owner.from_text(one).asker for one in told}) == len(threads)
+        assert [client.stored_owner(one) for one in threads] == told
+        assert len(client._as_stored) <= ASKERS
+
+
+def test_one_that_took_the_place_of_another_in_memory_is_asked_for_its_name():
+    """An address is given anew as soon as its thread or task is gone."""
+    thread = threading.Thread(name="before")
+    with holdfast.Locks("memory://") as locks:
+        locks._client.stored_owner(thread)
+        thread.name = "after"
+
+        assert Owner.from_text(locks._client.stored_owner(thread)).context == "after"
