@@ -7,8 +7,7 @@ import types
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    import contextvars
-    from collections.abc import Callable, Coroutine, Generator
+    from collections.abc import Coroutine, Generator
 
 T = TypeVar("T")
 
@@ -43,8 +42,9 @@ def shield(work: Coroutine[Any, Any, T]) -> Generator[Any, None, T]:
             cancelled.add_note(f"and what it interrupted failed: {error}")
             raise cancelled from error
         try:
-            # None is a bare turn of the loop, as by sleep(0).
-            yield None if future is None else _Uncancellable(future)
+            # None is a bare turn of the loop, as by sleep(0); a shield inside has done it before.
+            is_future = future is not None and future.__class__ is not _Uncancellable
+            yield _Uncancellable(future) if is_future else future
         except asyncio.CancelledError as error:
             cancelled = error
         except Exception:
@@ -56,24 +56,19 @@ def shield(work: Coroutine[Any, Any, T]) -> Generator[Any, None, T]:
 class _Uncancellable:
     """A future as a task needs to see it in order to wait for it; see asyncio.Task."""
 
-    __slots__ = ("_asyncio_future_blocking", "_future")
+    __slots__ = ("_asyncio_future_blocking", "_future", "_loop", "add_done_callback")
 
     def __init__(self, future: asyncio.Future[Any]) -> None:
         # The handshake between a future and the task that awaits it: ours is awaited now.
         future._asyncio_future_blocking = False  # noqa: SLF001
         self._asyncio_future_blocking = True
         self._future = future
+        self._loop = future.get_loop()
+        # The future's own, written in C, since every release passes here.
+        self.add_done_callback = future.add_done_callback
 
     def done(self) -> bool:
         return self._future.done()
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        return self._future.get_loop()
-
-    def add_done_callback(
-        self, callback: Callable[[Any], object], *, context: contextvars.Context | None = None
-    ) -> None:
-        self._future.add_done_callback(callback, context=context)
 
     def cancel(self, msg: object = None) -> bool:
         del msg
