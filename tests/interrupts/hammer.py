@@ -21,7 +21,9 @@ from interrupting import interrupt, places
 from scenes import SCENES, TTL, Scene, Stage, scenes_of
 
 from holdfast import Lease, Locks
+from holdfast._sync import sharded
 from holdfast.challenge.eventually import eventually
+from holdfast.core.sharding import Outlook
 
 PATIENT = 20.0
 """A request that takes longer has been lost; a machine under a profile may need more than usual."""
@@ -98,9 +100,11 @@ def _set(stage: Stage, scene: Scene, name: str) -> Iterator[None]:
     releaser = threading.Thread(target=_release_when_waited_for, args=(stage, lease))
     if lease is not None and scene.is_woken:
         releaser.start()
+    sharded.Outlook = scene.outlook
     try:
         yield
     finally:
+        sharded.Outlook = Outlook
         if lease is not None and scene.is_held:
             lease.release()
         if stage.lease is not None:

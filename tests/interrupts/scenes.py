@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from holdfast import AcquireTimeout, Lease, Lock, LockError, Locks
+from holdfast.core.sharding import Outlook
+from holdfast.model import Crowd
 from holdfast.urls import backend_class
 
 TTL = 30.0
@@ -46,6 +48,8 @@ class Scene:
     is_shared: bool = False
     has_gate: bool = False
     """Whether it takes the gate too, or may."""
+    outlook: type[Outlook] = Outlook
+    """How one who waits for any shard takes what it sees of the others."""
     stores: tuple[str, ...] = ()
 
 
@@ -76,6 +80,24 @@ def any_shard(stage: Stage) -> None:
     sharded._turns = itertools.count(0)
     with sharded as lease:
         assert lease.shard == 1
+
+
+class Restless(Outlook):
+    """Sees nothing vacant, and the line at the second move on."""
+
+    def after(self, crowds: Sequence[Crowd]) -> Restless:
+        return Restless(self.own, tuple(crowds), self.looks + 1, (0, 0))
+
+    def vacant(self) -> list[int]:
+        return []
+
+    def livelier(self) -> int | None:
+        return 1 if self.own == 0 else None
+
+
+def another_line(stage: Stage) -> None:
+    """As above, but it leaves the first line for the second, and only then finds it free."""
+    any_shard(stage)
 
 
 def permits(stage: Stage) -> None:
@@ -129,6 +151,7 @@ SCENES = {
         Scene(nested_blocks),
         Scene(several_names, has_gate=True),
         Scene(any_shard, is_held=True, has_gate=True, stores=("memory", "redis", "sqlite")),
+        Scene(another_line, is_held=True, has_gate=True, outlook=Restless, stores=("memory",)),
         Scene(permits, is_shared=True),
         Scene(a_decorated_function),
         Scene(released_by_hand, has_lease=True),

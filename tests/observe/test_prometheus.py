@@ -170,6 +170,25 @@ def test_a_client_that_was_closed_holds_nothing_although_nobody_heard_of_it(regi
         eventually(lambda: of(registry, "holdfast_leases_held") == 1)
 
 
+def test_what_an_interrupt_kept_from_being_told_is_set_right(registry, monkeypatch):
+    """A signal's exception may strike between the end of a lease and the word of it."""
+    monkeypatch.setattr(delivery, "RECOUNT", 0.0)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with Locks("memory://", on_event=observe.prometheus(registry=registry)) as locks:
+        lease = locks.lock("order:1").acquire()
+        eventually(lambda: of(registry, "holdfast_leases_held") == 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(lease._hold.client, "emit", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                lease.release()
+        with locks.lock("order:2"):
+            eventually(lambda: of(registry, "holdfast_leases_held") == 1)
+        eventually(lambda: of(registry, "holdfast_leases_held") == 0)
+
+
 def test_without_its_package_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     monkeypatch.delitem(sys.modules, "holdfast.observe.prometheus_metrics", raising=False)

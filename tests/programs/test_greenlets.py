@@ -28,7 +28,7 @@ def url(request, tmp_path) -> str:
     return f"sqlite://{tmp_path}/locks.db" if request.param == "sqlite" else shared_server().url
 
 
-def test_greenlets_exclude_each_other_and_are_renewed_and_woken(url):
+def test_greenlets_exclude_each_other_and_are_renewed_and_woken_and_heard_of(url):
     done = run(
         """
         from gevent import monkey
@@ -36,7 +36,15 @@ def test_greenlets_exclude_each_other_and_are_renewed_and_woken(url):
         import sys, threading, time
         import holdfast
 
-        locks = holdfast.Locks(sys.argv[1], ttl=1.0, namespace="greenlets")
+        told, counted = [], holdfast.observe.prometheus()
+
+        def hook(event):
+            time.sleep(0)  # another greenlet's turn
+            told.append(event)
+
+        locks = holdfast.Locks(
+            sys.argv[1], ttl=1.0, namespace="greenlets", on_event=[counted, hook]
+        )
         inside, most = 0, 0
 
         def work():
@@ -57,12 +65,15 @@ def test_greenlets_exclude_each_other_and_are_renewed_and_woken(url):
             time.sleep(2.0)
             lease.check()
         locks.close()
-        print(most)
+        [series] = counted.series.values()
+        heard = [type(one).__name__ for one in told]
+        print(most, heard.count("Acquired"), heard.count("Released"), series.holds.counts[-1])
+        print(sum(series.holds.counts), len(series.held))
         """,
         url,
     )
 
-    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert (done.stdout, done.stderr) == ("1 81 81 0\n81 0\n", "")
 
 
 def test_a_request_of_a_greenlet_ends_in_time_although_the_server_does_not_answer():

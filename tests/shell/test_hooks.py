@@ -322,6 +322,43 @@ def test_a_forked_child_tells_what_happens_there_and_nothing_else() -> None:
     assert [one.name for one in told] == ["door", "door"]
 
 
+def test_a_hook_hears_on_although_an_interrupt_struck_while_it_was_woken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever wakes it is a thread of the application, and may be interrupted half way."""
+    told: list[Event] = []
+    with Locks("memory://", on_event=told.append) as locks:
+        [(_, delivery)] = locks._client.telling._hooks
+        locks.lock("a").acquire().release()
+        eventually(lambda: len(told) == 2 and delivery._needs_waking, what="it sleeps")
+
+        def interrupted(_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(delivery._kick), "_open_gates", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                delivery._wake()
+        locks.lock("b").acquire()
+        eventually(lambda: len(told) == 3)
+
+
+def test_hooks_are_told_to_end_all_at_once() -> None:
+    """However long the first takes, the others are heard out meanwhile, and their threads end."""
+    has_ended: list[bool] = []
+
+    def first(_: Event) -> None:
+        eventually(lambda: other._ended is not None, what="the other is called")
+        has_ended.append(other._ended.wait(PATIENCE))
+
+    locks = Locks("memory://", on_event=[first, lambda _: None], request_timeout=PATIENCE)
+    other = locks._client.telling._hooks[1][1]
+    locks.lock("door").acquire().release()
+    locks.close()
+
+    assert has_ended[0]
+
+
 def test_an_async_hook_needs_an_event_loop() -> None:
     async def hook(event: Event) -> None:
         """Nobody could await it."""

@@ -193,9 +193,11 @@ class AsyncTelling:
 
     async def stop(self, *, deadline: float) -> None:
         """Deliver what has happened, but not beyond the deadline; then tell nothing any more."""
-        for _, delivery in self._hooks:
-            await delivery.stop(deadline=deadline, clock=self._clock)
-        await self._on_lost.stop(deadline=deadline, clock=self._clock)
+        deliveries = [*(delivery for _, delivery in self._hooks), self._on_lost]
+        for one in deliveries:
+            one.begin_stopping()  # all of them first: one may take all the time there is
+        for one in deliveries:
+            await one.stop(deadline=deadline, clock=self._clock)
 
     def after_fork_in_child(self) -> None:
         """Start anew: what has happened in the parent is told there."""

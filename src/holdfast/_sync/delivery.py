@@ -9,6 +9,7 @@ is there only while there is something to deliver, and a little longer.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -30,6 +31,9 @@ ROUND = 0.02
 most hooks."""
 IDLE = 30.0
 """With nothing to deliver, the background ends after so long; it starts again when needed."""
+RECOUNT = 10.0
+"""So often whoever keeps count is told how things stand: what was to be told may have been lost to
+an interrupt, which strikes anywhere."""
 
 
 class Delivery(Generic[T]):
@@ -58,6 +62,7 @@ class Delivery(Generic[T]):
         self._is_stopping = False
         self._is_shut = False
         self._dropped = 0
+        self._counted_at = 0.0
 
     def tell(self, one: T, is_urgent: bool) -> None:  # noqa: FBT001 - at every acquire
         """Have it delivered; waits for nobody."""
@@ -66,9 +71,7 @@ class Delivery(Generic[T]):
             self._drop()
             return
         pending.append(one)
-        kick = self._kick
-        # Once is enough: it looks after it has taken the kick back.
-        if is_urgent or (self._needs_waking and (kick is None or not kick.is_set())):
+        if is_urgent or self._needs_waking:
             self._wake()
 
     def _drop(self) -> None:
@@ -89,6 +92,8 @@ class Delivery(Generic[T]):
                 return
             if self._task is not None and self._task.is_alive() and self._kick is not None:
                 self._kick.set()
+                # Once is enough, but only now: a kick that an interrupt cut short woke nobody.
+                self._needs_waking = False
                 return
             self._home.call(self._start)
 
@@ -112,11 +117,10 @@ class Delivery(Generic[T]):
                 kick.clear()
                 if self._pending:
                     self._deliver(self._pending)
-                    if self._dropped:
-                        self._tell_dropped()
+                    self._recount(is_due=self._tell_dropped() or self._is_stopping)
                     if not self._is_stopping:
                         kick.wait(ROUND)
-                elif self._is_stopping or not self._slept(kick):
+                elif not self._slept(kick):
                     return
         finally:
             kick.clear()
@@ -124,31 +128,47 @@ class Delivery(Generic[T]):
             ended.set()
 
     def _slept(self, kick: runtime.Event) -> bool:
-        """Sleep until there is something; false if nothing has come for long."""
-        self._needs_waking = True
+        """Sleep until there is something; false if nothing will come, or has come for long."""
+        with self._state:  # not while somebody wakes it, who would take it for awake
+            self._needs_waking = True
         # After that was said: who told before it woke nobody.
-        if self._pending or self._is_stopping or kick.wait(IDLE):
+        if self._pending or (not self._is_stopping and kick.wait(IDLE)):
             self._needs_waking = False
             return True
+        self._recount(is_due=True)
         with self._state:
             if self._pending or kick is not self._kick:
                 return True
-            self._task = None
+            if not self._is_stopping:  # then it is waited for
+                self._task = None
             return False
 
-    def _tell_dropped(self) -> None:
-        """Say how much was dropped; whoever keeps count is told how things stand instead."""
+    def _tell_dropped(self) -> bool:
+        """Say how much was dropped, if anything was."""
+        if not self._dropped:
+            return False
         with self._state:
             dropped, self._dropped = self._dropped, 0
         self._logger.warning("%s has not heard of %d events", self._what, dropped)
-        if self._catch_up is not None:
+        return True
+
+    def _recount(self, *, is_due: bool) -> None:
+        """Tell whoever keeps count how things stand, if that is due, or was not told for long."""
+        now = time.monotonic()
+        if self._catch_up is not None and (is_due or now >= self._counted_at + RECOUNT):
+            self._counted_at = now
             self._catch_up()
 
-    def stop(self, *, deadline: float, clock: Clock) -> None:
-        """Deliver what waits, but not beyond the deadline; then deliver nothing any more."""
+    def begin_stopping(self) -> None:
+        """Deliver what waits at once, and end then."""
         self._is_stopping = True
         if self._pending or self._task is not None:
             self._wake()
+
+    def stop(self, *, deadline: float, clock: Clock) -> None:
+        """Once it stops: wait for that until the deadline; then deliver nothing any more."""
+        if self._pending:
+            self._wake()  # told after it had ended
         if runtime.is_background():
             return  # a hook closes its own client: the rest is delivered when it returns
         ended, task = self._ended, self._task
@@ -159,8 +179,6 @@ class Delivery(Generic[T]):
         # A hook that has not come back by now was called for the last time.
         self._is_shut, self._kick = True, None
         left = len(self._pending)
-        with self._state:
-            self._dropped += left  # for one that comes back after all
         self._pending.clear()
         if left:
             self._logger.warning("closed before %s has heard of %d events", self._what, left)

@@ -195,9 +195,11 @@ class Telling:
 
     def stop(self, *, deadline: float) -> None:
         """Deliver what has happened, but not beyond the deadline; then tell nothing any more."""
-        for _, delivery in self._hooks:
-            delivery.stop(deadline=deadline, clock=self._clock)
-        self._on_lost.stop(deadline=deadline, clock=self._clock)
+        deliveries = [*(delivery for _, delivery in self._hooks), self._on_lost]
+        for one in deliveries:
+            one.begin_stopping()  # all of them first: one may take all the time there is
+        for one in deliveries:
+            one.stop(deadline=deadline, clock=self._clock)
 
     def after_fork_in_child(self) -> None:
         """Start anew: what has happened in the parent is told there."""

@@ -117,13 +117,13 @@ class OpenTelemetryHook(Sink):
         waiting = {one.id: one for one in standing.waiting}
         for claim, known in list(self._holds.items()):
             if known.client == client and claim not in held:
-                del self._holds[claim]
+                self._holds.pop(claim, None)
                 sums.held[known.about] -= 1
                 if known.span is not None:
                     known.span.end()
         for claim, (about, whose) in list(self._waiting.items()):
             if whose == client and claim not in waiting:
-                del self._waiting[claim]
+                self._waiting.pop(claim, None)
                 sums.waiters[about] -= 1
         for claim in held.keys() - self._holds.keys():
             about = self._kept.of_claim(held[claim], store)
