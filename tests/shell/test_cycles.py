@@ -139,6 +139,58 @@ def test_who_holds_the_only_permit_and_asks_for_another():
     run_in_virtual_time(main())
 
 
+def test_several_names_of_which_one_is_taken():
+    """Who has the first of `all()` and waits for the second gives neither back before."""
+
+    async def main() -> None:
+        locks, _ = virtual()
+
+        async def take_both() -> str:
+            await asyncio.sleep(1.0)
+            async with locks.all("a", "b"):
+                return "both"
+
+        async def take_the_second_and_then_the_first() -> None:
+            async with locks.lock("b"):
+                await asyncio.sleep(2.0)
+                with pytest.raises(WouldDeadlock) as caught:
+                    await locks.lock("a").acquire()
+            assert caught.value.cycle == ("a", "b")
+
+        tasks = [take_both(), take_the_second_and_then_the_first()]
+        assert await asyncio.wait_for(asyncio.gather(*tasks), 60) == ["both", None]
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+
+
+def test_several_names_that_all_are_taken_may_be_released_by_anybody():
+    async def main() -> None:
+        locks, _ = virtual()
+        taken = []
+
+        async def take_two_and_wait() -> None:
+            taken.extend(await locks.all("a", "b").acquire())
+            await asyncio.sleep(1.0)
+            await (await locks.lock("c").acquire()).release()
+
+        async def wait_for_one() -> None:
+            async with locks.lock("c"):
+                await asyncio.sleep(2.0)
+                await (await locks.lock("a").acquire()).release()
+
+        async def release() -> None:
+            await asyncio.sleep(3.0)
+            for lease in taken:
+                await lease.release()
+
+        tasks = [take_two_and_wait(), wait_for_one(), release()]
+        await asyncio.wait_for(asyncio.gather(*tasks), 60)
+        await locks.aclose()
+
+    run_in_virtual_time(main())
+
+
 def test_a_semaphore_with_a_seat_that_gets_free_is_no_cycle():
     """One of its holders works on, and leaves."""
 

@@ -88,6 +88,8 @@ class AsyncAcquisition:
     _held = Held(())
     _is_told_waiting = False
     cancel: Cancel | None = None
+    ends_by_loss_alone: bool = False
+    """Whether nothing cancels it but the loss of what it goes with."""
     hold: AsyncHold | None = None
     handles: tuple[AsyncHandle, ...] = ()
     looking: Looking | None = None
@@ -139,7 +141,7 @@ class AsyncAcquisition:
 
     def lease_on(self, hold: AsyncHold) -> AsyncLease:
         """Return a handle on the hold, which is ours until it is handed over to the caller."""
-        handle = AsyncHandle(hold, weakref.ref(self._lock))
+        handle = AsyncHandle(hold, weakref.ref(self._lock), self._together)
         with self._client.state:
             self.handles = (handle,)
             self.owes = True

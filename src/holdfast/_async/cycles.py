@@ -35,7 +35,8 @@ def refuse_cycle(
 
     In one step: of two that close it together, the second alone is told.
     """
-    if left < SOON or attempt.cancel is not None or attempt.looking is not None:
+    may_be_cancelled = attempt.cancel is not None and not attempt.ends_by_loss_alone
+    if left < SOON or may_be_cancelled or attempt.looking is not None:
         return
     if attempt.claim.capacity == 1 and not client.holds.has_any():
         # Nobody here holds anything, nor will this one while it waits. So it is in nobody's way,
@@ -86,8 +87,9 @@ def _is_bound(hold: AsyncHold, who: runtime.Context) -> bool:
         return False
     if any(block.context is who for block in hold.blocks):
         return True
-    # By `lock.release()`, which only who has acquired can call.
-    return not any(handle.is_kept() for handle in hold.handles())
+    # By `lock.release()`, which only who has acquired can call; of several names that are taken
+    # together, nobody has any before all are there.
+    return all(one.is_under_way() or not one.is_kept() for one in hold.handles())
 
 
 def _sentence(cycle: Sequence[Link[runtime.Context]]) -> str:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     import weakref
     from collections.abc import Sequence
 
+    from holdfast._async.acquiring import Together
     from holdfast._async.client import AsyncClient
     from holdfast._async.hold import AsyncHold
     from holdfast._async.lease import AsyncLease
@@ -22,11 +23,23 @@ class AsyncHandle:
     `lock.release()`, but not once its thread or task has ended.
     """
 
-    __slots__ = ("__weakref__", "ended_by", "hold", "is_ended", "is_released", "lease", "lock")
+    __slots__ = (
+        "__weakref__",
+        "ended_by",
+        "hold",
+        "is_ended",
+        "is_released",
+        "lease",
+        "lock",
+        "together",
+    )
 
-    def __init__(self, hold: AsyncHold, lock: weakref.ref[AsyncLock]) -> None:
+    def __init__(
+        self, hold: AsyncHold, lock: weakref.ref[AsyncLock], together: Together | None = None
+    ) -> None:
         self.hold: AsyncHold = hold
         self.lock: weakref.ref[AsyncLock] = lock
+        self.together: Together | None = together
         self.lease: weakref.ref[AsyncLease] | None = None
         self.is_released: bool = False
         self.is_ended: bool = False
@@ -35,6 +48,10 @@ class AsyncHandle:
     def is_kept(self) -> bool:
         """Whether somebody has the lease."""
         return self.lease is not None and self.lease() is not None
+
+    def is_under_way(self) -> bool:
+        """Whether it was acquired along with others, and no caller has any of them yet."""
+        return self.together is not None and self.together.owes
 
     def end(self) -> None:
         """Owe nothing any more: it was released, or its release goes on in the background."""

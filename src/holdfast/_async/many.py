@@ -93,6 +93,7 @@ class AsyncAllOf(StaysHere):
                         cancel=lost,
                         together=together,
                     )
+                    attempt.ends_by_loss_alone = True
                     leases[name] = await self._next(attempt, lost)
             lost.check()
             self._keep([handle for one in attempts.values() for handle in one.handles])

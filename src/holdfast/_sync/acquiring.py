@@ -90,6 +90,8 @@ class Acquisition:
     _held = Held(())
     _is_told_waiting = False
     cancel: Cancel | None = None
+    ends_by_loss_alone: bool = False
+    """Whether nothing cancels it but the loss of what it goes with."""
     hold: Hold | None = None
     handles: tuple[Handle, ...] = ()
     looking: Looking | None = None
@@ -141,7 +143,7 @@ class Acquisition:
 
     def lease_on(self, hold: Hold) -> Lease:
         """Return a handle on the hold, which is ours until it is handed over to the caller."""
-        handle = Handle(hold, weakref.ref(self._lock))
+        handle = Handle(hold, weakref.ref(self._lock), self._together)
         with self._client.state:
             self.handles = (handle,)
             self.owes = True

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import weakref
     from collections.abc import Sequence
 
+    from holdfast._sync.acquiring import Together
     from holdfast._sync.client import Client
     from holdfast._sync.hold import Hold
     from holdfast._sync.lease import Lease
@@ -24,11 +25,23 @@ class Handle:
     `lock.release()`, but not once its thread or task has ended.
     """
 
-    __slots__ = ("__weakref__", "ended_by", "hold", "is_ended", "is_released", "lease", "lock")
+    __slots__ = (
+        "__weakref__",
+        "ended_by",
+        "hold",
+        "is_ended",
+        "is_released",
+        "lease",
+        "lock",
+        "together",
+    )
 
-    def __init__(self, hold: Hold, lock: weakref.ref[Lock]) -> None:
+    def __init__(
+        self, hold: Hold, lock: weakref.ref[Lock], together: Together | None = None
+    ) -> None:
         self.hold: Hold = hold
         self.lock: weakref.ref[Lock] = lock
+        self.together: Together | None = together
         self.lease: weakref.ref[Lease] | None = None
         self.is_released: bool = False
         self.is_ended: bool = False
@@ -37,6 +50,10 @@ class Handle:
     def is_kept(self) -> bool:
         """Whether somebody has the lease."""
         return self.lease is not None and self.lease() is not None
+
+    def is_under_way(self) -> bool:
+        """Whether it was acquired along with others, and no caller has any of them yet."""
+        return self.together is not None and self.together.owes
 
     def end(self) -> None:
         """Owe nothing any more: it was released, or its release goes on in the background."""

@@ -95,6 +95,7 @@ class AllOf(StaysHere):
                         cancel=lost,
                         together=together,
                     )
+                    attempt.ends_by_loss_alone = True
                     leases[name] = self._next(attempt, lost)
             lost.check()
             self._keep([handle for one in attempts.values() for handle in one.handles])
