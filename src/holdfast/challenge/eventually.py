@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 PATIENCE = 60.0
 """What has not happened on this machine by then will not."""
 
+SOON, LATER = 0.005, 0.05
+"""So long after a look comes the next: what is looked at is often a server, which may be busy with
+what it is waited for."""
+
 
 class NeverHappened(AssertionError):
     """What must happen has not, in all that time: a test that waited for it has failed."""
@@ -28,7 +32,7 @@ def eventually(
     `what` is waited for, said for whoever reads of the failure. `despite` are the errors that
     mean "not yet", as those of a server that is starting.
     """
-    deadline = time.monotonic() + within
+    deadline, pause = time.monotonic() + within, SOON
     while True:
         said = ""
         try:
@@ -38,4 +42,5 @@ def eventually(
             said = f" ({error})"
         if time.monotonic() >= deadline:
             raise NeverHappened(f"not in {within} s: {what}{said}")
-        time.sleep(0.005)
+        time.sleep(pause)
+        pause = min(pause * 1.1, LATER)

@@ -167,7 +167,7 @@ class Server(Started):
                 return False
             if not self.is_running or time.monotonic() > deadline:
                 raise RuntimeError(f"{self.kind} did not start:\n{self.log()}")
-            time.sleep(0.005)
+            time.sleep(0.01)
         return True
 
     def log(self) -> str:
