@@ -40,14 +40,14 @@ def test_looks_come_at_once_and_then_less_and_less_often():
     assert pauses == [0.0, 0.05, 0.1, 0.2, 0.4, 0.8, RARELY, RARELY]
 
 
-def test_where_all_were_taken_the_first_look_is_put_off_until_one_is_free_again():
-    crowded = Outlook(0).after(crowds(1, 2))
+def test_a_first_look_that_is_put_off_comes_after_a_while():
+    assert Outlook(1, is_put_off=True).next_in == 0.05
+    assert Outlook(1, is_put_off=True).after(crowds(1, 1)).next_in == 0.05
 
-    after = Outlook(1, was_crowded=crowded.is_crowded())
 
-    assert (after.next_in, after.is_crowded()) == (0.05, True)
-    assert not after.after(crowds(1, 0)).is_crowded()
-    assert Outlook(1, was_crowded=after.after(crowds(0, 1)).is_crowded()).next_in == 0.0
+def test_it_is_crowded_where_somebody_is_everywhere():
+    assert Outlook(0).after(crowds(1, 2)).is_crowded()
+    assert not Outlook(0).after(crowds(1, 0)).is_crowded()
 
 
 def test_a_line_that_stands_still_is_left_for_the_shortest_that_moves():

@@ -7,6 +7,7 @@ import itertools
 import os
 import threading
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -52,6 +53,18 @@ def begin_at(sharded, shard):
     """Let the next who comes ask that shard first."""
     getattr(sharded, "_inner", sharded)._turns = itertools.count(shard)
     return sharded
+
+
+def counted_looks(backend: Any) -> Callable[[], int]:
+    """Return what says how often the whole was looked at since."""
+    looks, inner = Counter[str](), backend.crowds
+
+    async def counted(*args: Any, **options: Any) -> Any:
+        looks["crowds"] += 1
+        return await inner(*args, **options)
+
+    backend.crowds = counted
+    return lambda: looks["crowds"]
 
 
 def test_each_gets_a_shard_of_its_own_and_is_told_which(flavour, url):
@@ -138,7 +151,7 @@ def test_who_waits_hears_of_another_shard_that_gets_free(flavour, url):
     assert not any(one.line for one in other.survey())
 
 
-@pytest.mark.parametrize(("shards", "looks"), [(2, [1, 1, 2, 3]), (1, [0, 0, 0, 0])])
+@pytest.mark.parametrize(("shards", "looks"), [(2, [1, 1, 2, 3, 4]), (1, [0] * 5)])
 def test_where_all_are_taken_the_next_who_waits_does_not_look_at_once(shards, looks):
     """It would find nothing, and keep the store from its work; nor is there a use with one."""
 
@@ -146,27 +159,41 @@ def test_where_all_are_taken_the_next_who_waits_does_not_look_at_once(shards, lo
         locks, backend, other = two()
         stock = locks.sharded("stock", shards=shards)
         held = [await other.lock(name).acquire() for name in stock.names]
-        looked, inner = [0], backend.crowds
-
-        async def counted(*args: Any, **options: Any) -> Any:
-            looked[0] += 1
-            return await inner(*args, **options)
-
-        backend.crowds = counted
+        looked = counted_looks(backend)
         seen = []
         for timeout in (0.01, 0.01, 0.1):
             with pytest.raises(AcquireTimeout):
                 await stock.acquire_any(timeout=timeout)
-            seen += looked
-        for one in held:
-            await one.release()
-        await (await stock.acquire_any()).release()
-        held = [await other.lock(name).acquire() for name in stock.names]
+            seen.append(looked())
+        await held[1 % shards].release()
+        await (await begin_at(stock, 0).acquire_any()).release()
+        seen.append(looked())  # after a while, and found one
+        await other.lock(stock.names[1 % shards]).acquire()
         with pytest.raises(AcquireTimeout):
             await stock.acquire_any(timeout=0.01)
-        return seen + looked
+        return [*seen, looked()]
 
     assert run_in_virtual_time(main()) == looks
+
+
+def test_whoever_a_quick_line_has_let_in_does_not_look_at_once_the_next_time():
+    async def main() -> list[int]:
+        locks, backend, other = two()
+        stock = locks.sharded("stock", shards=2)
+        held = await other.lock(stock.names[0]).acquire()
+        looked = counted_looks(backend)
+        seen = []
+        for pause in (0.01, 0.01, 0.2, 0.01):
+            taken = await other.lock(stock.names[1]).acquire()
+            waiting = asyncio.ensure_future(begin_at(stock, 1).acquire_any())
+            await asyncio.sleep(pause)
+            await taken.release()
+            await (await waiting).release()
+            seen.append(looked())
+        await held.release()
+        return seen
+
+    assert run_in_virtual_time(main()) == [1, 1, 3, 3]
 
 
 def test_an_event_that_is_set_ends_the_wait(flavour, url):

@@ -13,7 +13,7 @@ from holdfast._async.lock import AsyncLock
 from holdfast._async.open_blocks import AsyncOpenBlocks
 from holdfast.core.backoff import spread
 from holdfast.core.naming import checked_name
-from holdfast.core.sharding import Elsewhere, Outlook, shard_name
+from holdfast.core.sharding import FIRST_LOOK, Elsewhere, Outlook, shard_name
 from holdfast.core.staying import StaysHere
 from holdfast.errors import (
     AcquireTimeout,
@@ -83,8 +83,8 @@ class AsyncSharded(StaysHere):
         # By chance where it begins, so that processes do not go round in step; from there in turn.
         self._turns = itertools.count(int(client.clock.jitter() * shards))
         self._entered: AsyncOpenBlocks[AsyncShardLease] = AsyncOpenBlocks(client)
-        self.is_crowded: bool = False
-        """Whether somebody was at every shard when one who waits last looked."""
+        self.puts_off: bool = False
+        """Whether one who stands in line looks at the others only after a while."""
 
     async def acquire_any(
         self,
@@ -239,8 +239,7 @@ class _Taking:
                     await self._give_back(looking.lease, error)
                 raise
             else:
-                if looking.is_unused:
-                    self.sharded.is_crowded = False  # there is room again
+                looking.was_let_in()
                 return lease
 
     async def _give_back(self, lease: AsyncShardLease, error: BaseException) -> None:
@@ -280,8 +279,9 @@ class _Looking:
         self._taking = weakref.ref(taking)
         self._client = taking.client
         self._sharded = taking.sharded
-        self._outlook = Outlook(own, was_crowded=taking.sharded.is_crowded)
+        self._outlook = Outlook(own, is_put_off=taking.sharded.puts_off)
         self._due: float | None = None
+        self._since = 0.0
         self.lease: AsyncShardLease | None = None
         self.moves_to = own
 
@@ -292,6 +292,7 @@ class _Looking:
         if self._sharded.shards == 1:
             return float("inf")  # there are no others
         if self._due is None:
+            self._since = now
             self._due = self._next_look(now)
         if now < self._due:
             return self._due
@@ -300,7 +301,7 @@ class _Looking:
                 self._sharded.names, deadline=now + self._client.request_timeout
             )
             self._outlook = self._outlook.after(crowds)
-            self._sharded.is_crowded = self._outlook.is_crowded()
+            self._sharded.puts_off = self._outlook.is_crowded()
             await self._try_vacant()
         except (BackendError, OutcomeUnknown) as error:
             # The place in line is ours all the same, and asking for it tells of an outage.
@@ -312,14 +313,14 @@ class _Looking:
         self._due = self._next_look(clock.now())
         return self._due
 
+    def was_let_in(self) -> None:
+        """Know that its own line let it in, or that it did not have to stand there."""
+        if self._due is not None and self._client.clock.now() < self._since + FIRST_LOOK:
+            self._sharded.puts_off = True
+
     def _next_look(self, now: float) -> float:
         pause = self._outlook.next_in
         return now + spread(pause, jitter=self._client.clock.jitter()) if pause else now
-
-    @property
-    def is_unused(self) -> bool:
-        """Whether nobody has waited, so that nobody was to look."""
-        return self._due is None
 
     async def _try_vacant(self) -> None:
         taking = self._taking()

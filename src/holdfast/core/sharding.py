@@ -1,10 +1,10 @@
 """Which shard is asked, when the others are looked at, and when a line is left for another.
 
 Whoever finds its shard held stands in line there, and looks at the others: at once, then less and
-less often. Not at once where the last look found somebody everywhere: under such a load looking
-costs more than it finds, and the line moves on meanwhile. One that nobody is at is tried; the place
-in line is kept meanwhile. A line that stands still while another moves on at each look is left for
-that one: a holder may hang.
+less often. Not at once where the last look found somebody everywhere, or the line let the last one
+in before it would have looked again: there a look costs more than it finds. A shard that nobody is
+at is tried; the place in line is kept meanwhile. A line that stands still while another moves on at
+each look is left for that one: a holder may hang.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class Outlook:
     looks: int = 0
     streaks: tuple[int, ...] = ()
     """Of each, at how many looks in a row it has moved while ours stood still."""
-    was_crowded: bool = False
-    """Whether somebody was everywhere at the last look before these."""
+    is_put_off: bool = False
+    """Whether the first look comes after a while, see above."""
 
     @property
     def next_in(self) -> float:
         """After how many seconds to look again."""
         if not self.looks:
-            return FIRST_LOOK if self.was_crowded else 0.0
+            return FIRST_LOOK if self.is_put_off else 0.0
         return min(FIRST_LOOK * 2.0 ** min(self.looks - 1, 10), RARELY)
 
     def after(self, crowds: Sequence[Crowd]) -> Outlook:
@@ -65,7 +65,7 @@ class Outlook:
                 self.streaks[one] + 1 if self._has_moved(one, crowds) else 0
                 for one in range(len(crowds))
             ]
-        return Outlook(self.own, tuple(crowds), self.looks + 1, tuple(streaks), self.was_crowded)
+        return Outlook(self.own, tuple(crowds), self.looks + 1, tuple(streaks), self.is_put_off)
 
     def _has_moved(self, shard: int, now: Sequence[Crowd]) -> bool:
         return self.crowds[shard].last_token != now[shard].last_token
@@ -78,7 +78,7 @@ class Outlook:
 
     def is_crowded(self) -> bool:
         """Whether somebody is everywhere, as far as was seen."""
-        return all(one.number for one in self.crowds) if self.crowds else self.was_crowded
+        return all(one.number for one in self.crowds)
 
     def livelier(self) -> int | None:
         """Return the shard whose line is to be joined instead of ours, if there is one."""
