@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 NOT_ON_TRIAL = (
@@ -34,29 +33,39 @@ NOT_ON_TRIAL = (
 is; its successor tells what those before it raise. The last three are of `logging`."""
 
 
-PLACES = frozenset(("call", "return", "c_return"))
-
-
-def is_on_trial(frame: FrameType | None, *, below: CodeType | None = None) -> bool:
-    """Whether what is raised in this frame would reach who called it all, or that function."""
+def is_on_trial(frame: FrameType | None) -> bool:
+    """Whether what is raised in this frame would reach who called it all."""
     while frame is not None:
-        code = frame.f_code
-        if code is below:
-            return True
-        if _is_left_out(code):
+        if _is_left_out(frame):
             return False
         frame = frame.f_back
     return True
 
 
-@cache
-def _is_left_out(code: CodeType) -> bool:
-    return code.co_qualname.endswith(NOT_ON_TRIAL)
+def _is_left_out(frame: FrameType) -> bool:
+    return frame.f_code.co_qualname.endswith(NOT_ON_TRIAL)
 
 
-def _is_place(frame: FrameType, event: str) -> bool:
-    # Not further up: who began the action is none of these, and pytest is sixty frames deep.
-    return event in PLACES and is_on_trial(frame, below=_profiled.__code__)
+class Places:
+    """Tells the places from all that a profile function is called for, of one action.
+
+    What is left out is counted when it is called and when it returns, whatever it calls itself:
+    to walk up the frames at each place would take longer than all else.
+    """
+
+    def __init__(self) -> None:
+        self._left_out = 0
+
+    def is_one(self, frame: FrameType, event: str) -> bool:
+        """Whether an interrupt may strike here; asked of each event, in their order."""
+        if event == "call":
+            self._left_out += _is_left_out(frame)
+            return not self._left_out
+        is_on_trial = not self._left_out
+        if event == "return":
+            self._left_out -= _is_left_out(frame)
+            return is_on_trial
+        return event == "c_return" and is_on_trial
 
 
 class Interrupt(BaseException):
@@ -65,11 +74,11 @@ class Interrupt(BaseException):
 
 def places(action: Callable[[], object]) -> int:
     """Return at how many places the action can be interrupted."""
-    count = 0
+    count, found = 0, Places()
 
     def look(frame: FrameType, event: str, _argument: Any) -> None:
         nonlocal count
-        count += _is_place(frame, event)
+        count += found.is_one(frame, event)
 
     _profiled(action, look)
     return count
@@ -78,11 +87,11 @@ def places(action: Callable[[], object]) -> int:
 def interrupt(action: Callable[[], object], *, at: int) -> str | None:
     """Run the action and interrupt it once; return where, or None if it ended before."""
     where: str | None = None
-    left = at
+    left, found = at, Places()
 
     def look(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal where, left
-        if not _is_place(frame, event):
+        if not found.is_one(frame, event):
             return
         left -= 1
         if left < 0 and where is None:
