@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 
 import pytest
 
 import holdfast
+from holdfast.backends.sqlite._sync.backend import GLANCE
 from holdfast.core.door import WINDOW
 
 SOON = 2.0
@@ -66,6 +68,24 @@ def test_a_killed_holder_of_many_names_frees_them_all(puppet, url, watcher):
     taken = [watcher.lock(name).try_acquire() for name in names]
 
     assert None not in taken
+
+
+def test_who_waits_a_moment_at_a_time_is_not_kept_out_by_the_dead(puppet, url, watcher, eventually):
+    """Each time it comes in line behind one who died there, and leaves before its first glance."""
+    holder, waiter = puppet(url), puppet(url)
+    token = holder.ask("acquire", "door", ttl=3600)
+    waiter.tell("acquire", "door", timeout=3600)
+    eventually(lambda: in_line(watcher, "door") == [waiter.pid])
+    for one in (holder, waiter):
+        one.kill()
+    lock = watcher.lock("door", timeout=GLANCE / 2)
+
+    def is_taken() -> bool:
+        with suppress(holdfast.AcquireTimeout):
+            return lock.acquire().token > token
+        return False
+
+    eventually(is_taken)
 
 
 @pytest.mark.parametrize("dead", [1, 3])
