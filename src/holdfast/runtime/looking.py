@@ -16,8 +16,8 @@ class Looking:
     A server nearby answers sooner than a sleeper is woken, so on an idle machine looking halves
     the time of a request. Where an answer takes longer, or others are after the processor or the
     interpreter, it only costs. So each look that was in vain doubles how many answers are slept
-    for before the next, and each that found its answer takes one off: one late answer in twenty
-    spoils nothing, and where a third is late hardly any is looked for.
+    for before the next, and each that found its answer takes a quarter off: one late answer in ten
+    spoils nothing, and where every other is late hardly any is looked for.
     """
 
     __slots__ = ("backoff", "sleeps")
@@ -35,4 +35,4 @@ class Looking:
 
     def found(self) -> None:
         """Be readier to look."""
-        self.backoff = max(1, self.backoff - 1)
+        self.backoff = max(1, self.backoff * 3 // 4)
