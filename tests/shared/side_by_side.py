@@ -72,7 +72,7 @@ EARLY = (
     "tests/backends/etcd/faults/",
     "tests/backends/zookeeper/faults/test_members.py",
     "tests/backends/memcached/test_contract.py",
-    # One file, and from Python 3.12 on a profile function costs three times as much.
+    # One file, which was the last to end on Python 3.13.
     "tests/backends/sqlite/test_interrupts.py",
     "tests/backends/sqlite/test_contract.py",
     "tests/backends/zookeeper/contract/",
