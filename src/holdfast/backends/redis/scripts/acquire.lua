@@ -42,7 +42,7 @@ do
       redis.call('ZADD', KEYS[3], number, ARGV[1])
       redis.call('HSET', KEYS[1], 'arrivals', number, '#' .. ARGV[1], 'W ' .. came .. ' ' .. came .. ' ' .. ARGV[4],
         '@' .. client, came .. ' ' .. came .. ' 1 ' .. ARGV[3])
-      return {now, redis.call('ZCARD', KEYS[3]), now, tonumber(door[2]), inside[2], record}
+      return {now, redis.call('ZRANK', KEYS[3], ARGV[1]) + 1, now, tonumber(door[2]), inside[2], record}
     end
   end
 end
