@@ -115,6 +115,19 @@ def test_a_name_survives_the_eviction_of_any_of_its_keys(evicted: str, scripted:
     assert isinstance(scripted.arrive(claim(9)), Grant)
 
 
+@pytest.mark.parametrize("is_withdrawn", [False, True])
+def test_an_owner_comes_in_anew_where_the_door_was_evicted_alone(
+    scripted: Scripted, *, is_withdrawn: bool
+) -> None:
+    """What is left of its claims says that it is inside, and no record that it is."""
+    scripted.arrive(claim(0, party="saga"))
+    scripted.ask("DEL", scripted.key("door"))
+    if is_withdrawn:
+        scripted.withdraw(claim(1), tombstone=True)  # which makes a door
+
+    assert isinstance(scripted.arrive(claim(2, party="saga")), Grant)
+
+
 def test_a_newer_format_is_refused(scripted: Scripted) -> None:
     """A door that a newer Holdfast wrote is left alone."""
     scripted.arrive(claim(0))

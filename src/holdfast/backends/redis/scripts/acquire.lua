@@ -54,6 +54,7 @@ local party = string.match(ARGV[4], '^%d+ %d+ %d+ %d+ (%S+) ')
 if not known and party == '-' and is_empty() then
   return enter_solo(ARGV[1], ARGV[2], ARGV[4]) -- before the rest is even defined
 end
+clear_leftovers()
 
 -- include door.lua
 

@@ -65,11 +65,16 @@ local function outlive_solo(moment)
   end
 end
 
+-- What is left over if the server evicted the door alone: nobody is known by it any more.
+local function clear_leftovers()
+  if keep == 0 then
+    call('UNLINK', ENDS, LINE, GONE, KIN)
+  end
+end
+
 -- Lets one in where nobody is → its token. The way of an uncontended lock.
 local function enter_solo(claim, size, details)
-  if keep == 0 then
-    call('UNLINK', ENDS, LINE, GONE, KIN) -- left over if the server evicted the door alone
-  end
+  clear_leftovers()
   -- Texts are made once: turning a number into one costs as much as a command.
   local since, ends = int(now), now + span(string.match(details, '^%d+ (%d+) '))
   local given = token < now and since or int(token + 1)

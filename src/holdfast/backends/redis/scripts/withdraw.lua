@@ -13,6 +13,7 @@ end
 if not known and not solo and ARGV[2] == '0' and arrivals == 0 then
   return 0
 end
+clear_leftovers()
 
 -- include door.lua
 
