@@ -26,6 +26,12 @@ SELLERS = 32
 SHARDS = 8
 WORK = 0.001
 
+WHY = """\
+We aimed at four times the rate. Eight shards could sell eight times as much as one lock, where the
+processor has the time: here 32 processes and the store share it, and are busy all the while.
+SQLite has one writer at a time besides, whatever the name.
+"""
+
 
 class Goods:
     """What is left of each shard, in a file that all sellers have."""
@@ -41,13 +47,6 @@ class Goods:
         time.sleep(WORK)
         os.pwrite(self._file, struct.pack("=q", left - 1), 8 * shard)
         return True
-
-
-WHY = """\
-We aimed at four times the rate. Eight shards could sell eight times as much as one lock, where the
-processor has the time: here 32 processes and the store share it, and are busy all the while.
-SQLite has one writer at a time besides, whatever the name.
-"""
 
 
 def sell(together: Barrier, sold: SimpleQueue[int], url: str, path: str, shards: int) -> None:

@@ -10,9 +10,10 @@ import asyncio
 import functools
 import inspect
 import threading
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from holdfast import AsyncLocks, Locks
@@ -20,6 +21,7 @@ from holdfast.runtime.clock import Clock
 
 FLAVOURS = ("sync", "async")
 PATIENCE = 30.0
+GOODBYE = 5.0
 _ASYNC_ONLY = ("holdfast._async.", "holdfast.runtime.aio")
 
 
@@ -54,9 +56,24 @@ class Loop:
         return Blocking(value, self) if is_of_loop else value
 
     def stop(self) -> None:
+        self.call(self._say_goodbye)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _say_goodbye(self) -> None:
+        """Let TLS end what asyncio itself closes: a connect that is cancelled when it was made.
+
+        That takes a word of both sides, which nobody waits for, and there is no handle on it.
+        """
+        with suppress(TimeoutError):  # a server that is stopped says none
+            async with asyncio.timeout(GOODBYE):
+                while any(map(_is_open_tls, self._loop._transports.values())):  # noqa: ASYNC110
+                    await asyncio.sleep(0.001)
+
+
+def _is_open_tls(transport: Any) -> bool:
+    return isinstance(transport.get_protocol(), SSLProtocol) and not transport.is_closing()
 
 
 class Blocking:

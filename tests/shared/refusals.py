@@ -15,6 +15,9 @@ from holdfast import LockError
 PASSWORD = "open-sesame-4711"
 """What nobody may say."""
 
+SLACK = 8.0
+"""How much later than it must, a busy machine may tell it."""
+
 
 class Refusals:
     """Acquires where that is refused, in some flavours at once, and returns the error.
@@ -54,7 +57,7 @@ def _refused(locks: Any, within: float) -> LockError:
     began = time.monotonic()
     with pytest.raises(LockError) as told:
         locks.lock("door").acquire(timeout=within)
-    assert time.monotonic() - began < within + 1.0
+    assert time.monotonic() - began < within + SLACK
     return told.value
 
 

@@ -173,6 +173,10 @@ def _acquired(lock: Lock, signals: Signals, *, timeout: float | None) -> Lease:
         signals.raise_again()
         raise
     signals.raise_again()
+    if lease.remaining < lease.ttl / 2:
+        # Handed over by another's release, it may begin with a part of its ttl: the command
+        # begins with all of it, or it would soon be taken for one that nobody renews.
+        lease.renew()
     return lease
 
 
