@@ -16,6 +16,10 @@ from opentelemetry.trace import StatusCode
 from holdfast import AcquireTimeout, ConfigurationError, Locks, observe
 from holdfast._sync import delivery
 from holdfast.challenge.eventually import eventually
+from holdfast.core.telling import Standing
+from holdfast.events import Acquired, Released
+
+ASKED = {"context": threading.main_thread(), "queues": True}
 
 
 class Scene:
@@ -144,3 +148,25 @@ def test_what_was_dropped_leaves_no_span_open_and_no_count_wrong(scene, monkeypa
 
     assert scene.figures()["holdfast.leases.held", ""] == 0
     assert not scene.hook._holds
+
+
+def test_how_things_stand_may_be_known_before_it_is_told(scene):
+    """It is asked in the middle of the work: what has ended, or begun, is told right after."""
+    with Locks("memory://") as locks:
+        client = locks._client
+        one, other = (client.new_claim(locks.lock(f"order:{n}"), **ASKED) for n in (1, 2))
+    took, gave = (Acquired, 0.0, 30.0, True), (Released, 2.0, None, None)
+
+    def tell(kind: type, *facts: object, of: object) -> None:
+        scene.hook.take([(kind, of, 7, 100.0, None, *facts)], owner="", store="memory")
+
+    tell(*took, of=one)
+    scene.hook.set_right(Standing(client.id, [other], []), store="memory")
+    tell(*gave, of=one)
+    tell(*took, of=other)
+    held = scene.figures()["holdfast.leases.held", ""]
+    tell(*gave, of=other)
+
+    assert held == 1
+    assert scene.figures()["holdfast.leases.held", ""] == 0
+    assert scene.figures()["holdfast.hold", ""] == 2

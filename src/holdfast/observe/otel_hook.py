@@ -141,12 +141,12 @@ class OpenTelemetryHook(Sink):
     # -- what happens ------------------------------------------------------------------
 
     def _waits(self, told: Told, _note: Note, sums: Sums) -> None:
+        sums.waiters[told.about] += told.claim not in self._waiting  # as below
         self._waiting[told.claim] = (told.about, told.client)
-        sums.waiters[told.about] += 1
 
     def _acquired(self, told: Told, note: Note, sums: Sums) -> None:
         self._ends_waiting(told, note, "acquired", sums)
-        sums.held[told.about] += 1
+        sums.held[told.about] += told.claim not in self._holds  # as below, in `_ends_hold`
         token, labels = note[2], told.about.labels
         span = self._tracer.start_span(
             "holdfast hold",
@@ -214,10 +214,10 @@ class OpenTelemetryHook(Sink):
         self, told: Told, note: Note, held: float, sums: Sums, *, lost: str = ""
     ) -> None:
         known = self._holds.pop(told.claim, None)
-        if known is None:
-            return
-        sums.held[told.about] -= 1
         self._figures.hold.record(held, told.about.labels)
+        if known is None:
+            return  # counted before, by how things stood
+        sums.held[told.about] -= 1
         if known.span is None:
             return
         if lost:
