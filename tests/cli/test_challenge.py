@@ -70,8 +70,8 @@ def test_a_run_that_is_stopped_ends_its_clients_and_tells_what_it_saw(
 ):
     history = tmp_path / "history"
     process = cli.start("challenge", "--start", "sqlite", *LONG, "--history", str(history))
-    diary = history / "0.jsonl"
-    eventually(lambda: diary.exists() and '"ok"' in diary.read_text())
+    # Anybody's: one that is killed before it had a lock goes on in another diary.
+    eventually(lambda: any('"ok"' in one.read_text() for one in history.glob("*.jsonl")))
 
     process.send_signal(number)
     said, _ = process.communicate(timeout=PATIENCE)
