@@ -60,6 +60,13 @@ def let_in(holder: Side, waiter: Side, **options: object) -> Claim:
     return claim
 
 
+def is_asked_for(waiter: Side, claim: Claim) -> bool:
+    """Whether a claim that was let in gets a full ttl, and not what is left of its window."""
+    grant = waiter.ask(claim)
+    assert isinstance(grant, Grant)
+    return grant.window is None
+
+
 def test_it_looks_and_writes_nothing(sides):
     holder, waiter = sides
     claim = let_in(holder, waiter)
@@ -90,10 +97,7 @@ def test_where_more_hangs_on_the_grant_it_is_asked_for(sides, option):
     """One who was only let in leaves no delay behind, and if it froze would outlast a short ttl."""
     holder, waiter = sides
 
-    grant = waiter.ask(let_in(holder, waiter, **option))
-
-    assert isinstance(grant, Grant)
-    assert grant.window is None
+    assert is_asked_for(waiter, let_in(holder, waiter, **option))
 
 
 def test_an_old_window_is_asked_for_too(path, sides):
@@ -103,10 +107,7 @@ def test_an_old_window_is_asked_for_too(path, sides):
     change(path, f"UPDATE places SET since = since - {WINDOW * 0.6} WHERE standing = 1")  # noqa: S608
     change(path, f"UPDATE places SET until = until - {WINDOW * 0.6} WHERE standing = 1")  # noqa: S608
 
-    grant = waiter.ask(claim)
-
-    assert isinstance(grant, Grant)
-    assert grant.window is None
+    assert is_asked_for(waiter, claim)
 
 
 def test_a_window_that_is_over_grants_nothing(path, sides):
