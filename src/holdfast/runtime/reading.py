@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 from holdfast.platforms import here
@@ -212,7 +213,10 @@ class Kicks:
     """Wakes up a thread that polls."""
 
     def __init__(self) -> None:
-        self._awake, self._kick = socket.socketpair()
+        self._awake, self._kick = pair = socket.socketpair()
+        # An interrupt may strike whoever made it before anybody can close it. The pair is kept
+        # apart, so that a collector that finds this in a ring of objects finds no open socket.
+        weakref.finalize(self, _close, pair).atexit = False
         self._awake.setblocking(False)
         self._kick.setblocking(False)
 
@@ -238,5 +242,9 @@ class Kicks:
 
     def close(self) -> None:
         """Let go of the sockets."""
-        self._awake.close()
-        self._kick.close()
+        _close((self._awake, self._kick))
+
+
+def _close(pair: tuple[socket.socket, socket.socket]) -> None:
+    for one in pair:
+        one.close()
