@@ -8,7 +8,7 @@ from refusals import PASSWORD
 
 from holdfast import BackendUnavailable, ConfigurationError, Locks
 from holdfast.challenge.servers.certificates import certificates
-from holdfast.challenge.servers.memcached import MemcachedServer
+from holdfast.challenge.servers.memcached import MemcachedServer, Talk
 
 
 @pytest.fixture
@@ -121,21 +121,30 @@ def test_silence_is_told_in_time(refusal, talker):
     assert "did not answer in time" in str(error)
 
 
+SIZES = (100, 140, 170, 190, 240)
+"""One of every class of sizes that ours may be in: each has pages of its own."""
+
+
 def test_a_full_server_that_evicts_nothing_says_so(flavour, outliving):
     """A name that is new to the server cannot be had."""
     server = outliving.enter_context(MemcachedServer("-m", "2", "-M"))
     locks = flavour.locks(server.url)
     with server.talk() as talk:
-        for number in range(20000):
-            talk.send(b"ms f%06d 170 T0 q\r\n%b\r\n" % (number, b"x" * 170))
-        talk(b"mn\r\n", ends=b"MN\r\n")
-
-    def take_new_ones() -> None:
-        for number in range(20000):
-            locks.lock(f"new-{number}").acquire(timeout=0)
+        for size in SIZES:
+            fill(talk, size)
 
     with pytest.raises(BackendUnavailable, match="out of memory"):
-        take_new_ones()
+        locks.lock("new").acquire(timeout=0)
+
+
+def fill(talk: Talk, size: int) -> None:
+    """Write records of this size until the server has no room for another."""
+    for thousand in range(20):
+        keys = (b"f%d-%d-%d" % (size, thousand, number) for number in range(1000))
+        talk.send(b"".join(b"ms %b %d T0 q\r\n%b\r\n" % (key, size, b"x" * size) for key in keys))
+        if b"out of memory" in talk(b"mn\r\n", ends=b"MN\r\n"):
+            return
+    raise AssertionError(size)
 
 
 def test_a_server_that_lists_no_keys_says_so(flavour, outliving):
