@@ -37,7 +37,7 @@ class LostReplies:
     def locks(self, flavour, door, proxied, diary):
         found = flavour.locks(proxied, ttl=TTL, on_event=diary)
         found.lock(f"{door.name} warm").acquire().release()
-        flavour.give_up_after(0.5)
+        flavour.give_up_after(1.5)
         return found
 
     @pytest.fixture(params=["new", "known"])
@@ -62,10 +62,9 @@ class LostReplies:
 
     @pytest.mark.parametrize("after", [0, 1, 20], ids="{} bytes".format)
     def test_a_connection_cut_before_the_answer_costs_a_moment(
-        self, flavour, locks, proxy, door, taking, after
+        self, locks, proxy, door, taking, after
     ):
         """It ran, and nobody heard: half a token is none."""
-        flavour.give_up_after(10)  # a cut is seen at once, and a busy machine connects slowly
         cut = proxy.cut_reply_to(taking, after=after)
 
         lease = locks.lock(door.name).acquire(timeout=10)

@@ -14,6 +14,7 @@ import sqlalchemy
 from servers import mariadb, postgresql
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
+from stock import LONG
 
 NAMES = ("sqlite", "postgresql", "mariadb")
 WAYS = (
@@ -82,7 +83,7 @@ class Database:
 
     def _engine_url(self) -> str:
         if self.name == "sqlite":
-            return f"sqlite:///{self._path}?timeout=60"
+            return f"sqlite:///{self._path}?timeout={LONG:g}"
         if self.name == "postgresql":
             return self.address().replace("://", "+psycopg://")
         driver = "asyncmy" if self.is_asyncio else "pymysql"
@@ -92,7 +93,7 @@ class Database:
 def connected(name: str, address: str) -> Any:
     """Return a blocking connection to a database, by its driver."""
     if name == "sqlite":
-        return sqlite3.connect(address, timeout=60)
+        return sqlite3.connect(address, timeout=LONG)
     if name == "postgresql":
         return psycopg.connect(address)
     return pymysql.connect(**_place(address))

@@ -103,8 +103,10 @@ def test_frozen_it_answers_nobody_not_even_by_a_child_that_has_a_client(server):
 
 
 def test_killed_it_leaves_no_child_behind(server):
-    with socket.create_connection(("127.0.0.1", server.port)):
-        eventually(lambda: len(family(server.process.pid)) == 2, what="a child serves")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        connection.sendall(b"hello\n")
+        assert connection.recv(6)
+        eventually(lambda: len(family(server.process.pid)) == 2, what="one child is left")
         pids = family(server.process.pid)
 
         server.kill()
@@ -145,7 +147,9 @@ from servers.echo import EchoServer
 from holdfast.challenge.eventually import eventually
 from holdfast.challenge.processes import family
 server = EchoServer().start()
-with socket.create_connection(("127.0.0.1", server.port)):
+with socket.create_connection(("127.0.0.1", server.port)) as connection:
+    connection.sendall(b"hello\\n")
+    connection.recv(6)  # its child is there; that of the one who asked whether it serves may be too
     eventually(lambda: len(family(server.process.pid)) == 2)
     server.pause()
     print(*family(server.process.pid), flush=True)
