@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -49,6 +52,18 @@ class CannotBeginAgain(Crashes):
     def release(self) -> None:
         Path(os.environ["CRASHED"]).touch()
         super().release()
+
+
+class TellsWhereItIs(LetsAllIn):
+    """Says what a process can see of itself, and ends."""
+
+    def __enter__(self) -> Self:
+        listed = Path("/proc/self/fd").iterdir()
+        descriptors = [str(one.readlink()) for one in listed if one.is_symlink()]
+        told = {"pid": os.getpid(), "session": os.getsid(0), "directory": str(Path.cwd())}
+        sys.stdout.write(json.dumps({**os.environ, **told, "descriptors": descriptors}))
+        signal.raise_signal(signal.SIGTERM)
+        return self
 
 
 class Leaks(LetsAllIn):

@@ -12,8 +12,8 @@ import pytest
 from challenge.defects.putting_back import Defective, MendHasMoved, instead
 from challenge.defects.trials import TRIALS, play
 
-from holdfast.challenge.clients.fleet import ClientFailed
 from holdfast.challenge.clients.holdfast_locks import SyncContender
+from holdfast.challenge.clients.process import ClientFailed
 from holdfast.challenge.deployments.choosing import own_servers
 from holdfast.challenge.outcome import Setting
 from holdfast.challenge.running import run

@@ -10,13 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from challenge.one_fleet import order
 from challenge.one_redis import one_redis
 from puppets import environment
 
 from holdfast.challenge.checker.judging import judge
 from holdfast.challenge.clients import fleet as fleet_module
-from holdfast.challenge.clients.fleet import ClientFailed, Fleet
+from holdfast.challenge.clients.fleet import Fleet
 from holdfast.challenge.clients.order import Order
+from holdfast.challenge.clients.process import ClientFailed
 from holdfast.challenge.eventually import eventually
 from holdfast.challenge.keeping import KeptAlready, kept
 from holdfast.challenge.nemesis.choosing import NoSuchFault
@@ -25,6 +27,7 @@ from holdfast.challenge.processes import family, is_dead
 from holdfast.challenge.running import Enough, run
 
 CLIENTS = 3
+SERVER = b"holdfast.challenge.clients"
 HOLDFAST = "holdfast.challenge.clients.holdfast_locks"
 
 
@@ -237,15 +240,15 @@ def test_no_client_is_left_where_ending_them_is_interrupted(tmp_path, monkeypatc
     assert not alive()
 
 
-def order(client: str, diary: Path, last_words: Path) -> Order:
-    make = "challenge.odd_contenders:LetsAllIn"
-    return Order(client, make, "x", ("n",), "lock", 1.0, 1, str(diary), str(last_words), "")
-
-
 def alive() -> list[int]:
     """Return the clients of this process that live."""
-    found = [one for one in family(os.getpid())[1:] if not is_dead(one)]
-    return [one for one in found if b"holdfast.challenge.clients" in commanded(one)]
+    return [one for one in clients() if not is_dead(one)]
+
+
+def clients() -> list[int]:
+    """Return what this process's fork server has forked."""
+    servers = [one for one in family(os.getpid())[1:] if SERVER in commanded(one)]
+    return [client for one in servers[:1] for client in family(one)[1:]]
 
 
 def commanded(pid: int) -> bytes:
@@ -362,7 +365,7 @@ def test_all_clients_are_gone_when_the_run_is(tmp_path, number):
         process.send_signal(number)
         process.wait()
 
-        assert len(started) > CLIENTS  # and the server
+        assert len(started) > CLIENTS + 1  # both servers too, theirs and that of the locks
         eventually(lambda: all(map(is_dead, started)), what="all that it started is dead")
     finally:
         process.kill()
@@ -385,15 +388,15 @@ def test_a_client_without_descriptors_cannot_reach_the_store(deployment, tmp_pat
 
 def test_the_url_of_a_client_is_not_on_its_command_line(deployment, tmp_path):
     """Whoever is on this machine can read that, and there may be a password in it."""
-    seen = []
+    found, seen = [], []
 
     def tell(now) -> None:
         if now.grants:
-            seen.extend(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in family(os.getpid()))
+            seen.extend(map(commanded, [*clients(), *family(os.getpid())]))
+            found.extend(alive())
             raise Enough
 
     run(setting(seconds=600.0), deployment, folder=tmp_path, progress=tell)
 
-    clients = [line for line in seen if b"holdfast.challenge.clients" in line]
-    assert len(clients) == CLIENTS
-    assert not any(b"redis://" in line for line in clients)
+    assert len(found) == CLIENTS
+    assert not any(b"redis://" in line for line in seen)

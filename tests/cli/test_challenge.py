@@ -19,12 +19,12 @@ LONG = ("--time", "600", "--clients", "2", "--ttl", "1")
 
 def is_anybody_left(folder: Path) -> bool:
     """Whether a client that writes into this folder still runs."""
-    for one in Path("/proc").glob("[0-9]*/cmdline"):
+    for one in Path("/proc").glob("[0-9]*/fd/*"):
         try:
-            words = one.read_bytes()
-        except OSError:  # gone meanwhile
+            is_diary = one.readlink().is_relative_to(folder)
+        except OSError:  # gone meanwhile, or somebody else's
             continue
-        if str(folder).encode() in words and b"holdfast.challenge.clients" in words:
+        if is_diary:
             return True
     return False
 
@@ -72,6 +72,7 @@ def test_a_run_that_is_stopped_ends_its_clients_and_tells_what_it_saw(
     process = cli.start("challenge", "--start", "sqlite", *LONG, "--history", str(history))
     # Anybody's: one that is killed before it had a lock goes on in another diary.
     eventually(lambda: any('"ok"' in one.read_text() for one in history.glob("*.jsonl")))
+    assert is_anybody_left(history)
 
     process.send_signal(number)
     said, _ = process.communicate(timeout=PATIENCE)

@@ -71,6 +71,13 @@ class MakesContenders(Protocol):
         """`clock_ahead` is by how much this client's wall clock is wrong, for who asks one."""
 
 
+class Imports(Protocol):
+    """What such a class has besides, if its locks import more for some URLs than it does itself."""
+
+    def imports(self, url: str) -> None:
+        """Import that now, before the client is forked; no I/O, and no thread."""
+
+
 class Surveys(Protocol):
     """What such a class has besides, if it can say what its locks promise and left behind."""
 

@@ -1,29 +1,40 @@
-"""`python -m holdfast.challenge.clients PARENT`: one client, told by its standard input."""
+"""`python -m holdfast.challenge.clients PARENT`: what all clients of a run are forked from.
+
+Its standard input is the socket by which the run asks it.
+"""
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.challenge.clients.diary import Diary, note
-from holdfast.challenge.clients.order import Order
+from holdfast.challenge.clients.fork_server import ForkServer
 from holdfast.challenge.clients.playing import Player
-from holdfast.challenge.clients.signals import Signals, die_with
+from holdfast.challenge.clients.signals import Signals
 from holdfast.challenge.contender import made_by
 from holdfast.challenge.resource import ResourceClient
 from holdfast.challenge.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from holdfast.challenge.clients.order import Order
 
 SETTLING = 5.0
 """How long what ends in the background may take, after all was closed."""
 
 
 def main(parent: int) -> None:
-    """Do as ordered, until SIGTERM."""
-    die_with(parent)
-    order = Order.read(sys.stdin.read())
+    """Be the fork server, and in each client do as ordered, until SIGTERM."""
+    play(ForkServer(socket.socket(fileno=sys.stdin.fileno()), parent=parent).serve())
+
+
+def play(order: Order) -> None:
+    """Be the client, and say at the end what it had in hand."""
     signals = Signals()
     diary = Diary(Path(order.diary), client=order.client)
     writes = WORKLOADS[order.workload].writes

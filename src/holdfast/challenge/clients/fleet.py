@@ -6,11 +6,8 @@ knows nothing of what it held.
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,7 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.challenge.clients.diary import Reader, noted
-from holdfast.challenge.processes import freeze
+from holdfast.challenge.clients.process import (
+    ClientFailed,
+    ClientProcess,
+    end_clients,
+    start_client,
+)
 from holdfast.challenge.recorded import Exit
 from holdfast.runtime.clock import Clock
 
@@ -34,16 +36,12 @@ ENDING = 60.0
 """How long a client may take to end in order, besides what it waits for."""
 
 
-class ClientFailed(RuntimeError):
-    """A client that cannot even begin, and what it said."""
-
-
 @dataclass(slots=True)
 class Life:
     """One process."""
 
     client: str
-    process: subprocess.Popen[bytes]
+    process: ClientProcess
     reader: Reader
     log: Path
     last_words: Path
@@ -55,6 +53,11 @@ class Life:
     has_begun: bool = False
     """Whether it has asked for anything."""
     was_answered: bool = False
+
+    def close(self) -> None:
+        """Look at it no more."""
+        self.process.close()
+        self.reader.close()
 
 
 @dataclass(slots=True)
@@ -86,14 +89,14 @@ class Fleet:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for life in self._lives:  # all of them first: whatever is wrong with what one wrote
-            if life.process.poll() is None:
-                life.process.kill()
+        # All of them first, whatever is wrong with what one wrote; also one that was started and
+        # whose start was interrupted.
+        if any(self._number_of_lives):
+            end_clients(str(self.folder))
         while self._lives:
             life = self._lives.pop()
-            life.process.wait()
             self._read(life)
-            life.reader.close()
+            life.close()
 
     # -- looking ---------------------------------------------------------------------------
 
@@ -106,7 +109,7 @@ class Fleet:
             if is_over:
                 self._bury(life)
                 self._lives[number] = self._started(number)
-                life.reader.close()
+                life.close()
         return new
 
     def _read(self, life: Life) -> list[Event]:
@@ -135,9 +138,10 @@ class Fleet:
         # Once something has struck, who dies while it begins is judged, and ends nothing; so is
         # who is killed by a signal. Who ends well was told to, however closed the door was.
         cannot_begin = life.is_first and not life.was_answered and not self.was_struck
-        if cannot_begin and not life.was_killed and life.process.returncode > 0:
+        status = life.process.ended()
+        if cannot_begin and not life.was_killed and status > 0:
             raise ClientFailed(
-                f"client {life.client} ended with status {life.process.returncode} before it was "
+                f"client {life.client} ended with status {status} before it was "
                 f"answered anything: {_end_of(life.log) or 'it said nothing'}"
             )
         figures = noted(life.last_words)
@@ -145,7 +149,7 @@ class Fleet:
             Exit(
                 client=life.client,
                 at=Clock.now(),
-                returncode=life.process.returncode,
+                returncode=status,
                 was_killed=life.was_killed,
                 was_asked=life.was_asked,
                 hung_for=life.hung_for,
@@ -159,9 +163,7 @@ class Fleet:
 
     def freeze(self, number: int) -> None:
         """Let it stand still, and come back when it does."""
-        life = self._lives[number]
-        with suppress(ChildProcessError):  # it ended just now, by itself
-            freeze(life.process)
+        self._lives[number].process.freeze()
 
     def thaw(self, number: int) -> None:
         """Let it go on."""
@@ -173,7 +175,7 @@ class Fleet:
         if life.process.poll() is None:
             life.was_killed = True
             life.process.kill()
-            life.process.wait()
+            life.process.ended()
 
     def interrupt(self, number: int) -> None:
         """Send what Ctrl-C sends, but not to one that has yet to say what it makes of it."""
@@ -214,16 +216,14 @@ class Fleet:
         deadline = time.monotonic() + self.ending
         while self._lives:
             life = self._lives[0]
-            try:
-                life.process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            if life.process.wait(max(0.0, deadline - time.monotonic())) is None:
                 life.hung_for = self.ending
                 life.process.kill()
-                life.process.wait()
+            life.process.ended()
             self._read(life)
             self._bury(life)
             del self._lives[0]
-            life.reader.close()
+            life.close()
 
     # -- starting --------------------------------------------------------------------------
 
@@ -235,29 +235,12 @@ class Fleet:
         last_words = self.folder / f"{client}.json"
         diary.touch()
         order = self.ordered(number, client, diary, last_words)
-        with log.open("ab") as said:
-            process = subprocess.Popen(  # noqa: S603 - our own program
-                [
-                    *(sys.executable, "-P", "-X", "faulthandler"),
-                    *("-m", "holdfast.challenge.clients", str(os.getpid())),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=said,
-                stderr=said,
-                start_new_session=True,  # Ctrl-C is the run's; it ends them in its own way
-                env=_environment(),
-            )
-        order.tell(process)
+        process = start_client(order, log=log, fleet=str(self.folder))
         return Life(client, process, Reader(diary), log, last_words, is_first=life == 0)
 
 
 def _usual_limits() -> tuple[int, int]:
     return resource.getrlimit(resource.RLIMIT_NOFILE)
-
-
-def _environment() -> dict[str, str]:
-    """Return ours, with which a client finds what the run finds."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def _end_of(log: Path) -> str:

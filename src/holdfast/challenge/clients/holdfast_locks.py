@@ -18,6 +18,7 @@ from holdfast.errors import (
     TokenUnavailable,
 )
 from holdfast.model import ALL
+from holdfast.urls import backend_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -59,6 +60,11 @@ class SyncContender:
         traceback: TracebackType | None,
     ) -> None:
         self._locks.close()
+
+    @staticmethod
+    def imports(url: str) -> None:
+        """See the protocol."""
+        backend_class(url.partition("://")[0], flavour="_sync")
 
     @staticmethod
     def is_fair(url: str) -> bool:
@@ -172,6 +178,11 @@ class AsyncContender:
     @staticmethod
     async def _opened(url: str, ttl: float) -> AsyncLocks:
         return AsyncLocks(url, ttl=ttl)
+
+    @staticmethod
+    def imports(url: str) -> None:
+        """See the protocol."""
+        backend_class(url.partition("://")[0], flavour="_async")
 
     is_fair: staticmethod[[str], bool] = staticmethod(SyncContender.is_fair)
     left: staticmethod[[str, str], list[str]] = staticmethod(SyncContender.left)

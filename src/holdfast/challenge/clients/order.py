@@ -1,17 +1,14 @@
-"""What one client is told when it starts, by its standard input.
+"""What one client is told when it starts.
 
 Not by its command line, which all of this machine can read: the URL may have a password in it.
 """
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Sequence
 
 
@@ -36,14 +33,3 @@ class Order:
     resource: str
     """The socket of what is behind the lock."""
     clock_ahead: float = 0.0
-
-    def tell(self, process: subprocess.Popen[bytes]) -> None:
-        """Give it to a client that was started just now; it fits in a pipe, read or not."""
-        if process.stdin is not None:
-            with suppress(BrokenPipeError), process.stdin as to_be_read:  # it is dead already
-                to_be_read.write(json.dumps(asdict(self)).encode())
-
-    @classmethod
-    def read(cls, text: str) -> Order:
-        """Return what was told."""
-        return cls(**json.loads(text))

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast import BackendUnavailable, ConfigurationError, Locks
-from holdfast.challenge.clients.fleet import ClientFailed, Fleet
+from holdfast.challenge.clients.fleet import Fleet
+from holdfast.challenge.clients.process import ClientFailed
 from holdfast.challenge.deployments.choosing import given, own_servers
 from holdfast.challenge.nemesis.choosing import all_faults
 from holdfast.challenge.outcome import Setting
