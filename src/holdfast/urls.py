@@ -308,6 +308,8 @@ def _split(url: str) -> SplitResult:
         raise TypeError(_no_url(url))
     try:
         return split(url)
+    except ConfigurationError:
+        raise
     except ValueError as error:
         # Its own words quote the login.
         reason = "it is no valid URL" if "netloc" in str(error) else str(error)

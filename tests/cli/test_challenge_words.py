@@ -207,6 +207,13 @@ def test_only_what_is_on_this_machine_is_ours(url, is_ours):
     assert is_here(url) is is_ours
 
 
+def test_a_password_that_was_not_encoded_is_not_shown_as_a_host():
+    with pytest.raises(ConfigurationError, match="a # is written %23") as refused:
+        is_here("redis://:s3cret#s3cret@127.0.0.1")
+
+    assert "s3cret" not in str(refused.value)
+
+
 # -- Ctrl-C ----------------------------------------------------------------------------
 
 

@@ -48,6 +48,50 @@ def test_no_refusal_shows_a_password(flavour, url, caplog):
     assert SECRET not in caplog.text
 
 
+SERVERS = [one for one in urls.schemes() if one not in ("memory", "sqlite", "unix")]
+
+
+@pytest.mark.parametrize(
+    ("login", "remedy"),
+    [
+        (f"user:{SECRET}#{SECRET}", "a # is written %23"),
+        (f"user:{SECRET}/{SECRET}", "a / in a user or a password is written %2F"),
+        (f":{SECRET}?{SECRET}", "a ? in a user or a password is written %3F"),
+        (f":{SECRET}?a={SECRET}", "%3F"),
+        (f"12/{SECRET}", "%2F"),
+        (f"user:{SECRET}@x/{SECRET}", "%2F"),
+        (f"user:{SECRET}@x?{SECRET}", "%3F"),
+    ],
+)
+@pytest.mark.parametrize("scheme", SERVERS)
+def test_a_password_that_was_not_encoded_is_not_taken_for_a_host_and_shown(scheme, login, remedy):
+    """It is the usual mistake with a password that was drawn at random."""
+    told = refusal(lambda: Locks(f"{scheme}://{login}@host:1/0"))
+
+    assert SECRET not in told
+    assert remedy in told
+
+
+def test_a_password_with_an_at_sign_is_not_a_host_of_postgresql():
+    """As libpq reads it; it would tell that it has no address."""
+    told = refusal(lambda: Locks(f"postgresql://user:a@{SECRET}@host/shop"))
+
+    assert SECRET not in told
+    assert "is written %40" in told
+
+
+@pytest.mark.parametrize("url", ["sqlite:///srv/a#b.db", "memory://a#b", "unix:///run/a#b.sock"])
+def test_nothing_of_a_url_is_left_out_in_silence(url):
+    """Two programs that mean two files would share one."""
+    assert "a # is written %23" in refusal(lambda: Locks(url))
+
+
+def test_an_at_sign_in_the_path_of_a_file_is_no_login(tmp_path):
+    (tmp_path / "a@b").mkdir()
+
+    assert Locks(f"sqlite://{tmp_path}/a@b/c%23d.db").location == f"{tmp_path}/a@b/c#d.db"
+
+
 @pytest.mark.parametrize("url", [f"memory://user:{SECRET}@host"])
 def test_no_repr_shows_a_password(url, caplog):
     """Of the client, its locks and leases, its findings and its log."""

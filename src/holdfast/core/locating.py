@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from holdfast.errors import ConfigurationError
 
+_PLACE: Final = r"(\[[^]]*\]|[^:,]*)(:\d*)?"
+"""A host, or one in brackets, and its port."""
+_PLACES: Final = re.compile(f"{_PLACE}(,{_PLACE})*").fullmatch
+
 
 def split(url: str) -> SplitResult:
-    """Return the parts of a URL whose hosts may be several; ValueError if it has no such form.
+    """Return the parts of a URL whose hosts may be several; ValueError if it has no such form."""
+    parts = _split(url)
+    if (mistake := _unencoded(parts)) is not None:
+        raise ConfigurationError(f"the URL {masked(url)!r} cannot be read: {mistake}")
+    return parts
 
-    Newer Pythons take all that stands there for one host, in which nothing comes before a
-    bracket: `h1,[::1]:5` would be refused. So each host is looked at by itself.
-    """
+
+def _split(url: str) -> SplitResult:
+    # Newer Pythons take all that stands there for one host, in which nothing comes before a
+    # bracket: `h1,[::1]:5` would be refused. So each host is looked at by itself.
     scheme, separator, rest = url.partition("://")
     end = min((rest.index(one) for one in "/?#" if one in rest), default=len(rest))
     place, others = rest[:end], rest[end:]
@@ -22,6 +33,23 @@ def split(url: str) -> SplitResult:
     for one in hosts.split(","):
         urlsplit(f"{scheme}://{login}{at}{one}")
     return urlsplit(f"{scheme}://{others}")._replace(netloc=place)
+
+
+def _unencoded(parts: SplitResult) -> str | None:
+    """Say which character of a URL is to be written otherwise; None where none is.
+
+    A password with such a character in it moves the parts that a parser sees: a piece of it would
+    be taken for a port, a database or an option, and shown as what is wrong.
+    """
+    if parts.fragment:
+        return "a # is written %23"  # no store has a use for what stands behind it
+    if parts.netloc and "@" in parts.path:
+        return "a / in a user or a password is written %2F, and an @ after the host %40"
+    names = [one.partition("=")[0] for one in parts.query.split("&")]
+    is_login = "@" in parts.query and "@" not in parts.netloc and not _PLACES(parts.netloc)
+    if is_login or any("@" in one for one in names):
+        return "a ? in a user or a password is written %3F"
+    return None
 
 
 def hosts_in(text: str, *, port: int, where: str) -> tuple[tuple[str, int], ...]:

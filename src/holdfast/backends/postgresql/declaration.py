@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.backends.sql.clients import (
     LENT_TO,
@@ -11,7 +11,11 @@ from holdfast.backends.sql.clients import (
     objection_to_driver,
     objection_to_engine,
 )
-from holdfast.core.declaring import Declaration, ForeignClients, Mode
+from holdfast.core.declaring import Declaration, ForeignClients, Mode, place_of_server
+from holdfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
 
 OPTIONS = LENT_TO | {"schema"}
 OTHER_DRIVER = "is of another driver; connect with psycopg 3, or give the locks the URL"
@@ -29,8 +33,20 @@ def _objection_to_engine(client: Any) -> str | None:  # noqa: ANN401 - not insta
     )
 
 
+def _place(url: SplitResult, namespace: str) -> dict[str, Any]:
+    found = place_of_server(url, namespace)
+    if url.netloc.count("@") > 1:
+        # To libpq the login ends at the first: it would look for a host, and name it, that is
+        # called like the rest of the password.
+        raise ConfigurationError(
+            f"{found['location']}: an @ in a user or a password is written %40"
+        )
+    return found
+
+
 DECLARATION = Declaration(
     backend="PostgresqlBackend",
+    arguments=_place,
     schemes={
         "postgresql": "postgresql://host:5432/database",
         "postgres": "postgres://host:5432/database",

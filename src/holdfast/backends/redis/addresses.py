@@ -113,6 +113,20 @@ def checked_options(options: Mapping[str, Any], *, topology: str) -> dict[str, A
     return found
 
 
+def check_place(url: str, *, where: str) -> None:
+    """Raise if the URL of one server names none, or several."""
+    parts = split(url)
+    places = parts.netloc.rpartition("@")[2]
+    if not places or places.startswith(":"):
+        places = f"localhost{places}"
+    if len(hosts_in(places, port=PORT, where=where)) > 1:
+        raise ConfigurationError(
+            f"{where} names several servers; accepted: {parts.scheme}+cluster://{places} and "
+            f"{parts.scheme}+sentinel://{places}/mymaster, and for servers that know nothing of "
+            f"each other {parts.scheme.replace('redis', 'redlock')}://{places}"
+        )
+
+
 def database_in(url: str, *, where: str) -> dict[str, int]:
     """Return the database that the path of a URL names, as an option; nothing if it names none.
 
@@ -120,9 +134,6 @@ def database_in(url: str, *, where: str) -> dict[str, int]:
     meant to be apart would exclude each other.
     """
     path = unquote(split(url).path).strip("/")
-    if "@" in path:
-        # What stands before it is the rest of a password: not to be shown.
-        raise ConfigurationError(f"{where}: a slash in a user or a password is written %2F")
     if path and not (path.isascii() and path.isdecimal()):
         raise ConfigurationError(
             f"{where}: {path!r} is not the number of a database; to keep applications apart in "

@@ -11,6 +11,7 @@ from holdfast.backends.redis._sync.sentinel import SentinelWire
 from holdfast.backends.redis.addresses import (
     address_of_client,
     address_of_url,
+    check_place,
     checked_options,
     database_in,
     understood,
@@ -29,6 +30,7 @@ AnyWire = Wire | Cluster
 def wire_to_url(url: str, *, where: str, options: Mapping[str, Any], clock: Clock) -> AnyWire:
     """Return the way to what the URL names."""
     if url.partition("://")[0] in ("redis", "rediss"):
+        check_place(url, where=where)
         given = database_in(url, where=where) | checked_options(options, topology="single")
         return Wire.from_url(url, options=given, clock=clock, where=where)
     return _wire_to(address_of_url(url, where=where, options=options), clock)
