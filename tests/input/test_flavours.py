@@ -48,6 +48,27 @@ def test_an_asyncio_client_is_refused_in_a_second_loop(store, verb):
     assert holders == ()
 
 
+def test_tasks_that_share_a_sync_lock_are_warned_that_they_are_one_owner(store):
+    """A thread enters again what it holds: each of its tasks would be let in."""
+
+    async def work() -> None:
+        with store.locks.lock("door"):
+            await asyncio.sleep(0)
+
+    async def both() -> None:
+        await asyncio.gather(work(), work())
+
+    with pytest.warns(RuntimeWarning, match="use holdfast.AsyncLocks") as warned:
+        asyncio.run(both())
+
+    assert [one.filename for one in warned] == [__file__]
+
+
+def test_a_thread_without_a_loop_enters_again_without_a_warning(store):
+    with store.locks.lock("door"), store.locks.lock("door") as inner:
+        inner.check()
+
+
 class _Callable:
     async def __call__(self) -> None: ...
 

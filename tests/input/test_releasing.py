@@ -36,7 +36,8 @@ def test_another_client_cannot_release(store):
     """It does not hold it, whatever it believes."""
     told = refusal(store.locks.lock("held").release, NotOwner)
 
-    assert "'held' is not held through this object by the one who releases it" in told
+    assert "'held' is not held through this object by the thread that releases it" in told
+    assert "keep the lease that acquire() gives" in told
     assert store.is_unchanged()
 
 

@@ -9,6 +9,7 @@ from holdfast._async.acquiring import AsyncAcquisition, Refused
 from holdfast._async.handle import AsyncDuty
 from holdfast._async.lease import AsyncLease, lease_on
 from holdfast._async.open_blocks import AsyncOpenBlocks
+from holdfast._async.parents import warn_of_tasks
 from holdfast.core.admission import would_wait
 from holdfast.core.naming import checked_name
 from holdfast.core.staying import StaysHere
@@ -114,8 +115,9 @@ class AsyncLock(StaysHere):
             mine = [handle for handle, owner in self._handles.items() if owner() is context]
         if not mine:
             raise NotOwner(
-                f"{self.name!r} is not held through this object by the one who releases it; "
-                f"another {runtime.OWNER} than the one that acquired it calls lease.release()",
+                f"{self.name!r} is not held through this object by the {runtime.OWNER} that "
+                f"releases it; keep the lease that acquire() gives: another {runtime.OWNER} than "
+                "the one that acquired it may call lease.release() too",
                 name=self.name,
             )
         await lease_on(mine[-1]).release()
@@ -184,6 +186,7 @@ class AsyncLock(StaysHere):
             )
         if hold.grant.claim.capacity != self.capacity:
             return False  # the store refuses it, naming both
+        warn_of_tasks(self.name)
         if hold.grant.claim.weight < self.weight:
             raise WouldDeadlock(
                 f"{self.name!r} is held for reading by the one who asks to write; "

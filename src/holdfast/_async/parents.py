@@ -1,4 +1,4 @@
-"""A task that waits for what the task that started it holds: most often a wait that never ends."""
+"""Warnings of an owner that is most likely not who was meant: a parent task, or all of a loop."""
 
 from __future__ import annotations
 
@@ -23,6 +23,18 @@ def warn_of_parents(client: AsyncClient, name: str) -> None:
                 RuntimeWarning,
                 stacklevel=_level_of_caller(),
             )
+
+
+def warn_of_tasks(name: str) -> None:
+    """Warn whoever enters again what may be held by another task, which counts as the same."""
+    if runtime.has_tasks():
+        warnings.warn(
+            f"{name!r} is entered again in a thread that runs an event loop: to the sync flavour "
+            "all tasks of the loop are one owner, so they do not keep each other out; use "
+            f"{runtime.OTHER_CLIENT}",
+            RuntimeWarning,
+            stacklevel=_level_of_caller(),
+        )
 
 
 def _level_of_caller() -> int:

@@ -11,6 +11,7 @@ from holdfast._sync.acquiring import Acquisition, Refused
 from holdfast._sync.handle import Duty
 from holdfast._sync.lease import Lease, lease_on
 from holdfast._sync.open_blocks import OpenBlocks
+from holdfast._sync.parents import warn_of_tasks
 from holdfast.core.admission import would_wait
 from holdfast.core.naming import checked_name
 from holdfast.core.staying import StaysHere
@@ -116,8 +117,9 @@ class Lock(StaysHere):
             mine = [handle for handle, owner in self._handles.items() if owner() is context]
         if not mine:
             raise NotOwner(
-                f"{self.name!r} is not held through this object by the one who releases it; "
-                f"another {runtime.OWNER} than the one that acquired it calls lease.release()",
+                f"{self.name!r} is not held through this object by the {runtime.OWNER} that "
+                f"releases it; keep the lease that acquire() gives: another {runtime.OWNER} than "
+                "the one that acquired it may call lease.release() too",
                 name=self.name,
             )
         lease_on(mine[-1]).release()
@@ -186,6 +188,7 @@ class Lock(StaysHere):
             )
         if hold.grant.claim.capacity != self.capacity:
             return False  # the store refuses it, naming both
+        warn_of_tasks(self.name)
         if hold.grant.claim.weight < self.weight:
             raise WouldDeadlock(
                 f"{self.name!r} is held for reading by the one who asks to write; "

@@ -50,6 +50,7 @@ __all__ = [
     "context_name",
     "gather",
     "has_ended",
+    "has_tasks",
     "is_background",
     "is_being_cancelled",
     "is_flavoured",
@@ -159,6 +160,11 @@ def context() -> Context:
 
 context_name: Callable[[Context], str] = operator.methodcaller("get_name")
 """Return how people know this owner context; in C, as it is asked for at every acquire."""
+
+
+def has_tasks() -> bool:
+    """Whether several tasks are one owner context here: never, each is one of its own."""
+    return False
 
 
 def has_ended(task: Context) -> bool:

@@ -50,6 +50,7 @@ __all__ = [
     "context_name",
     "gather",
     "has_ended",
+    "has_tasks",
     "is_background",
     "is_being_cancelled",
     "is_flavoured",
@@ -103,6 +104,15 @@ def remember_context(_thread: threading.Thread) -> None:
 def parents() -> tuple[threading.Thread, ...]:
     """Return nobody: see `remember_context`."""
     return ()
+
+
+def has_tasks() -> bool:
+    """Whether this owner context runs an event loop, whose tasks are all one owner then."""
+    asyncio = sys.modules.get("asyncio")  # a program without it has no loop of its
+    try:
+        return asyncio is not None and asyncio.get_running_loop() is not None
+    except RuntimeError:
+        return False
 
 
 def is_flavoured(function: Callable[..., object]) -> bool:
