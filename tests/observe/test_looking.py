@@ -11,8 +11,11 @@ from virtual import virtual, virtual_clock
 
 from holdfast import AsyncLocks
 from holdfast.backends.memory.store import MemoryStore
+from holdfast.core.door import WINDOW
+from holdfast.model import Holder, Inspection, Owner
 from holdfast.observe.advice import Kind
 from holdfast.observe.advising import advice_on
+from holdfast.observe.figures import Figures
 from holdfast.observe.looking import Looking
 from holdfast.testing import run_in_virtual_time
 
@@ -139,6 +142,68 @@ def test_a_hold_that_goes_on_explains_long_waits() -> None:
 
     assert figures.waits.longest >= 15
     assert not figures.has_waited_for_the_dead
+
+
+class HandedOn:
+    """A crowd whose releases let the next one in: it has a window, until it renews."""
+
+    def __init__(self, *, hold: float, ttl: float) -> None:
+        self.hold, self.ttl = hold, ttl
+
+    def at(self, now: float) -> Inspection:
+        token = int(now / self.hold)
+        age = now - token * self.hold
+        left = WINDOW - age if age < 1.0 else self.ttl - (age - 1.0)
+        holder = Holder(Owner("host", token % 50, "t", ""), token + 1, 1, age, left)
+        return Inspection("stock", 1, (holder,), ())
+
+
+def seen_of(crowd: HandedOn, *, seconds: float) -> tuple[Figures, ...]:
+    looking = Looking()
+    for number in range(round(seconds / EVERY)):
+        looking.look([crowd.at(number * EVERY)], at=number * EVERY)
+    return looking.figures()
+
+
+def test_the_window_of_one_that_was_let_in_is_not_taken_for_its_ttl() -> None:
+    """A short hold ends within it, so the ttl is never seen: then nothing is said of it."""
+    [figures] = seen_of(HandedOn(hold=0.3, ttl=600.0), seconds=60)
+
+    assert (figures.ttl, figures.renews) == (0.0, True)
+    assert figures.holds.count > 50
+    [found] = advice_on(figures)
+    assert found.kind is Kind.FINE
+    assert found.message.startswith("its ttl cannot be seen in the store: ")
+
+
+def test_a_ttl_that_is_seen_once_counts_for_those_that_were_let_in_too() -> None:
+    looking = Looking()
+    first = Holder(Owner("host", 99, "t", ""), 10**6, 1, 0.1, 599.9)
+    looking.look([Inspection("stock", 1, (first,), ())], at=0.0)
+    crowd = HandedOn(hold=0.3, ttl=600.0)
+    for number in range(1, 300):
+        looking.look([crowd.at(number * EVERY)], at=number * EVERY)
+
+    [figures] = looking.figures()
+
+    assert figures.ttl == 600.0
+    assert [one.kind for one in advice_on(figures)] == [Kind.TTL_LONG]
+
+
+def test_one_that_was_let_in_and_goes_on_shows_its_ttl() -> None:
+    [figures] = seen_of(HandedOn(hold=3.0, ttl=30.0), seconds=120)
+
+    assert (figures.ttl, figures.renews, figures.at_risk) == (30.0, True, 0)
+
+
+@pytest.mark.parametrize(("hold", "renews"), [(20.0, True), (2.4, False)])
+def test_a_ttl_as_long_as_the_window_is_known_by_what_becomes_of_it(hold, renews) -> None:
+    async def work(another) -> None:
+        await for_ever(another(), "order:{}", hold, 0.5, ttl=WINDOW, renew=renews)
+
+    [figures] = watched(work, seconds=120)
+
+    assert (figures.ttl, figures.renews) == (WINDOW, renews)
 
 
 def test_what_nobody_uses_has_no_figures() -> None:

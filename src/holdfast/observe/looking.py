@@ -185,7 +185,9 @@ def _ttl(sighting: Sighting, known: Iterable[float]) -> float:
         alike = [one for one in known if abs(one - sighting.ttl) <= max(0.1, one * ALIKE)]
         return alike[0] if alike else round(sighting.ttl, 1)
     longer = [one for one in known if one >= sighting.most_left - SLACK]
-    return min(longer) if longer else float(round(sighting.most_left))
+    if longer:
+        return min(longer)
+    return 0.0 if sighting.in_window else float(round(sighting.most_left))
 
 
 def _seen(known: Sighting | None, *, at: float, age: float, left: float | None) -> Sighting:

@@ -31,7 +31,7 @@ def remedy(kind: Kind, figures: Figures, *, ttl: float | None, shards: int | Non
 
 
 def _fine(figures: Figures) -> str:
-    fits = f"ttl={figures.ttl:g} fits" if figures.ttl else "the ttl is the client's"
+    fits = f"ttl={figures.ttl:g} fits" if figures.ttl else "its ttl cannot be seen in the store"
     return f"{fits}: {_holds(figures)}{_renewals(figures)}"
 
 
