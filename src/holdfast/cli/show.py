@@ -32,7 +32,7 @@ Exit codes:
 @name_argument
 @store_options
 def show(*, name: str, url: str | None, namespace: str, as_json: bool) -> None:
-    """Show who holds NAME, with which token, and who waits since when.
+    """Show who holds NAME, by which token, and who waits since when.
 
     A name that nobody holds may still be closed, by --min-hold or after a failure: then it
     is shown for how long, and after whom.
