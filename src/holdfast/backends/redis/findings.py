@@ -143,16 +143,17 @@ def _persistence(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "persistence",
-            "snapshots only: a restart brings back old locks and forgets new ones, so two may "
-            "believe to hold until the first is told",
+            "snapshots only: a restart brings back old locks and forgets new ones, so two "
+            "processes may both believe they hold one until the first is told",
             "appendonly yes",
         )
     else:
         yield Finding(
             "warning",
             "persistence",
-            "no append-only file: a restart forgets every lock, so two may believe to hold until "
-            "the first is told; tokens still grow, by the server's clock",
+            "no append-only file: a restart forgets every lock, so two processes may both "
+            "believe they hold one until the first is told; tokens still grow, by the server's "
+            "clock",
             "appendonly yes",
         )
 

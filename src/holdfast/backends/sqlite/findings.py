@@ -36,7 +36,7 @@ def _durability(synchronous: str) -> Finding:
     return Finding(
         "note",
         "durability",
-        "a power cut may lose the last grants and their tokens; a killed process not",
+        "a power cut may lose the last grants and their tokens; a killed process loses none",
         "add ?synchronous=full to the URL if tokens must survive a power cut",
     )
 
