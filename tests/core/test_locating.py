@@ -8,7 +8,7 @@ from holdfast.core.locating import split
 
 
 @pytest.mark.parametrize("hosts", ["h1,[::1]:5", "[::1],[::2]", "me:s%2Fe@h1,h2:1234,[::1]:5"])
-@pytest.mark.parametrize("rest", ["", "/my%20master", "?db=3", "/a/b?x=1,2#[end]"])
+@pytest.mark.parametrize("rest", ["", "/my%20master", "?db=3", "/a/b?x=1,2"])
 def test_an_address_of_version_6_may_stand_anywhere_among_the_hosts(hosts, rest):
     parts = split(f"redis+sentinel://{hosts}{rest}")
 
