@@ -123,8 +123,7 @@ class Claim:
         return self.weight >= self.capacity
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """For how long a grant is kept that no request of ours asked for, unless it is renewed.
 
     Counted from `since`, on the client's clock.

@@ -1,11 +1,16 @@
-"""What one thread at a time reads for all: what is left when nobody closes it."""
+"""What one thread at a time reads for all: how it is waited for, and what is left of it."""
 
 from __future__ import annotations
 
 import gc
+import socket
 import warnings
 
+import pytest
+
 from holdfast.runtime.reading import Kicks
+
+PATIENCE = 60.0
 
 
 def test_a_pair_that_nobody_closed_is_closed_without_a_warning_when_it_is_collected():
@@ -18,3 +23,34 @@ def test_a_pair_that_nobody_closed_is_closed_without_a_warning_when_it_is_collec
         del kicks, ring
         gc.collect()
     assert awake.fileno() == -1
+
+
+def test_a_wait_tells_a_kick_from_something_to_read():
+    """Also where both came, and again when the same is waited for once more."""
+    kicks = Kicks()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for _ in range(2):
+            assert kicks.wait(ours, 0.0) == (False, False)
+            kicks.give()
+            assert kicks.wait(None, PATIENCE) == (False, True)
+            theirs.send(b"!")
+            assert kicks.wait(None, 0.0) == (False, False)
+            assert kicks.wait(ours, PATIENCE) == (True, False)
+            kicks.give()
+            assert kicks.wait(ours, PATIENCE) == (True, True)
+            assert ours.recv(1) == b"!"
+    kicks.close()
+
+
+def test_what_is_closed_is_waited_for_by_nobody():
+    """Another socket may have its number by then."""
+    kicks = Kicks()
+    with socket.socket() as link:
+        kicks.wait(link, 0.0)
+    with pytest.raises(ValueError, match="negative"):
+        kicks.wait(link, PATIENCE)
+    kicks.wait(None, 0.0)
+    kicks.close()
+    with pytest.raises(ValueError, match="negative"):
+        kicks.wait(None, PATIENCE)

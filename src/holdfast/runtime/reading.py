@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 from holdfast.platforms import here
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.runtime.clock import Clock
     from holdfast.runtime.threads import Event
 
@@ -88,8 +90,8 @@ class ReadByTurns(Generic[L]):
             self._is_polled = True
             if self._has_reader():
                 self._is_polled = False
-            links = [self._link] if self._is_polled else []
-            heard, kicked = self._poll(links, self._kicks, left)
+            link = self._link if self._is_polled else None
+            heard, kicked = self._poll(link, self._kicks, left)
             self._is_polled = False
             if heard and self._begins_reading(me):
                 try:
@@ -113,7 +115,8 @@ class ReadByTurns(Generic[L]):
             self._attending.add(me)
             if not event.is_set():
                 self._be_guest(me, event, deadline)
-            self._sleep(event, deadline)
+            if not event.is_set():
+                self._sleep(event, deadline)
         finally:
             self._attending.discard(me)
 
@@ -135,7 +138,7 @@ class ReadByTurns(Generic[L]):
             left = deadline - self._clock.now()
             if left <= 0:
                 return
-            heard, _ = self._poll([self._link], self._nudges, left)
+            heard, _ = self._poll(self._link, self._nudges, left)
             if heard:
                 self._read_or_break()
 
@@ -167,20 +170,11 @@ class ReadByTurns(Generic[L]):
             self._reader = me
         return True
 
-    def _poll(self, links: list[L], kicks: Kicks, left: float) -> tuple[bool, bool]:
+    def _poll(self, link: L | None, kicks: Kicks, left: float) -> tuple[bool, bool]:
         """Wait for one of them, at most so long; whether there is something to read, and a kick."""
-        if links and self._has_more():
+        if link is not None and self._has_more():
             return True, False
-        poll = here.Poll()
-        poll.register(kicks, here.READ)
-        for one in links:
-            poll.register(one, here.READ)
-        ready = poll.poll(min(left, self._clock.longest_sleep) * 1000)
-        number = kicks.fileno()
-        kick = [one for one, _ in ready if one == number]
-        if kick:
-            kicks.swallow()
-        return len(ready) > len(kick), bool(kick)
+        return kicks.wait(link, min(left, self._clock.longest_sleep))
 
     def _read_or_break(self) -> None:
         try:
@@ -219,10 +213,27 @@ class Kicks:
         weakref.finalize(self, _close, pair).atexit = False
         self._awake.setblocking(False)
         self._kick.setblocking(False)
+        # What is polled is told once, and not again by each who waits.
+        self._polls: dict[int | None, Callable[[float], list[tuple[int, int]]]] = {}
 
-    def fileno(self) -> int:
-        """Return what is polled."""
-        return self._awake.fileno()
+    def wait(self, link: Readable | None, seconds: float) -> tuple[bool, bool]:
+        """Wait for a kick or for the link; whether it has something to read, and a kick came."""
+        number = None if link is None else link.fileno()
+        poll = self._polls.get(number) or self._poll_of(number)
+        ready = poll(seconds * 1000)
+        if len(ready) == 1 and ready[0][0] == number:
+            return True, False
+        if ready:
+            self._swallow()
+        return len(ready) > 1, bool(ready)
+
+    def _poll_of(self, number: int | None) -> Callable[[float], list[tuple[int, int]]]:
+        poll = here.Poll()
+        poll.register(self._awake, here.READ)
+        if number is not None:
+            poll.register(number, here.READ)
+        self._polls[number] = poll.poll
+        return poll.poll
 
     def give(self) -> None:
         """Let the poll return."""
@@ -232,7 +243,7 @@ class Kicks:
             # Full: it is kicked already. Closed: there is nobody to kick.
             return
 
-    def swallow(self) -> None:
+    def _swallow(self) -> None:
         """Take all that were given."""
         try:
             while self._awake.recv(4096):
@@ -242,6 +253,7 @@ class Kicks:
 
     def close(self) -> None:
         """Let go of the sockets."""
+        self._polls = {}  # whoever polls it after this is refused
         _close((self._awake, self._kick))
 
 

@@ -58,7 +58,8 @@ class InsteadOfWire:
         self._store = store
         self.is_cut = False
 
-    def ask(self, request: bytes, *, deadline: float) -> Reply:
+    def ask(self, request: bytes, *, deadline: float, ahead: bytes = b"") -> Reply:
+        del ahead
         [reply] = self.ask_all([request], deadline=deadline)
         return reply
 
@@ -66,8 +67,6 @@ class InsteadOfWire:
         del deadline
         if self.is_cut:
             raise OutcomeUnknown("cut")
-        if asked[0] == requests.AHEAD:
-            return [None, *self.ask_all(asked[1:], deadline=0.0)]
         self._store.asked += len(asked)
         sha = asked[0].split(b"\r\n", 5)[4]
         verb = next(one for one in requests.VERBS if redis_script(one).sha == sha)

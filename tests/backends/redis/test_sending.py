@@ -81,8 +81,27 @@ def test_requests_of_one_turn_go_out_together():
     asyncio.run(play())
 
 
+def test_what_is_sent_ahead_goes_out_with_the_request_and_nobody_hears_its_answer():
+    """A release is told to the next in line first only if both arrive at once."""
+
+    async def play() -> None:
+        sent, link, wire = linked()
+        ahead = packed(b"PING")
+        reply = asyncio.ensure_future(
+            wire.ask(ASKED, deadline=Clock().now() + PATIENCE, ahead=ahead)
+        )
+        await asyncio.sleep(0)
+
+        assert sent.writes == [ahead + ASKED]
+        link.data_received(b":1\r\n:2\r\n")
+        assert await reply == 2
+        link.close()
+
+    asyncio.run(play())
+
+
 def test_what_is_asked_as_one_goes_out_as_one():
-    """Also where nobody else asks: what is sent ahead of a release has to arrive with it."""
+    """Also where nobody else asks."""
 
     async def play() -> None:
         sent, link, wire = linked()

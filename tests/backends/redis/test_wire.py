@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+
 import pytest
 from servers.redis import shared_server
 
 from holdfast import Locks
 from holdfast.backends.redis import requests
+from holdfast.backends.redis.connection.threads import Link
 from holdfast.backends.redis.resp import NotRedis, Parser, Push, Refusal, packed
 from holdfast.backends.wires.parsing import MORE
+from holdfast.runtime.clock import Clock
 
 REPLIES = (
     (b":1794772136277282\r\n", 1794772136277282),
@@ -23,6 +28,7 @@ REPLIES = (
     (b"=6\r\ntxt:ab\r\n", b"ab"),
     (b"!8\r\nERR nope\r\n", Refusal("ERR nope")),
     (b"*2\r\n:1\r\n*1\r\n$1\r\nx\r\n", [1, [b"x"]]),
+    (b"*4\r\n$4\r\n\r\n:1\r\n$0\r\n\r\n$-1\r\n:-3\r\n", [b"\r\n:1", b"", None, -3]),
     (b"%1\r\n+a\r\n:1\r\n", {b"a": 1}),
     (b"~1\r\n:7\r\n", [7]),
     (b">3\r\n$7\r\nmessage\r\n+c\r\n+m\r\n", Push([b"message", b"c", b"m"])),
@@ -46,6 +52,24 @@ def test_replies_are_read_however_they_are_cut() -> None:
             while (value := parser.next()) is not MORE:
                 values.append(value)
         assert values == expected
+
+
+def test_the_answer_to_what_was_sent_ahead_is_dropped() -> None:
+    """However the server's words are cut: the reply is that to the request behind it."""
+    asked, ahead = packed(b"TIME"), packed(b"PING")
+    for first, rest in ((b"*2\r\n:1\r\n:2\r\n:7\r\n", b""), (b"*2\r\n:1\r\n", b":2\r\n:7\r\n")):
+        ours, servers = socket.socketpair()
+        with servers:
+            link = Link(ours, Clock(), 0)
+            servers.sendall(first)
+            speaks = threading.Timer(0.01, servers.sendall, (rest,))
+            speaks.start()
+
+            reply = link.ask(asked, deadline=Clock().now() + 60.0, ahead=ahead)
+
+            speaks.join()
+            assert (reply, servers.recv(100)) == (7, ahead + asked)
+            link.close()
 
 
 @pytest.mark.parametrize("data", [b"HTTP/1.1 400 Bad Request\r\n", b"SSH-2.0-x", b"\x15\x03\x03"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from holdfast.backends.redis.resp import packed, packed_arguments
@@ -217,8 +217,7 @@ def client_key(client: str) -> str:
 # -- answers ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class InLine:
+class InLine(NamedTuple):
     """Where a claim stands that was not granted.
 
     `epoch` is its client's: another epoch later says that the place is lost. `last_token` is
@@ -262,8 +261,7 @@ class Beat:
     is_unsettled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Ring:
+class Ring(NamedTuple):
     """A message that a claim was admitted; see door.lua."""
 
     claim: str
@@ -279,10 +277,13 @@ def ring(message: bytes) -> Ring:
 def in_line(reply: list[Any]) -> InLine:
     """Read the answer to an acquire that was not granted."""
     now, number, epoch, token, *inside = reply
-    ends = [(int(end) - now) / SECOND for end in inside[::2]]
+    first = min(map(int, inside[::2]), default=None)
+    ends_in = None if first is None else (first - now) / SECOND
     seen = _all_seen(inside, now)
-    closing = tuple(one for one in seen if isinstance(one, Closing))
-    return InLine(number or None, epoch, token, min(ends, default=None), _holders_of(seen), closing)
+    if len(seen) == 1 and isinstance(one := seen[0], Holder):  # as most often
+        return InLine(number or None, epoch, token, ends_in, (one,), ())
+    closing = tuple([one for one in seen if isinstance(one, Closing)])
+    return InLine(number or None, epoch, token, ends_in, _holders_of(seen), closing)
 
 
 def holders(inside: list[Any], now: int) -> tuple[Holder, ...]:
@@ -311,7 +312,7 @@ def _seen(
     ends = int(end)
     if one.standing == "H" and ends <= now:
         ends = max(ends + one.delay, min(one.since, ends) + one.hold)
-        one = replace(one, standing="C")
+        one = one._replace(standing="C")
     if ends <= now:
         return None
     remaining = (ends - now) / SECOND
@@ -388,8 +389,7 @@ def inspection(name: str, pages: Sequence[Page]) -> Inspection:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(NamedTuple):
     """A claim's record, as door.lua writes it; times in µs."""
 
     standing: str

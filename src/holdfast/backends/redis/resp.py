@@ -64,6 +64,8 @@ class Parser:
     def next(self) -> Reply | Push:
         """Return the next reply, or MORE and keep what is there of it."""
         buffer, at = self._buffer, self._at
+        if at == len(buffer):
+            return MORE
         if buffer[at : at + 1] == b":" and (end := buffer.find(b"\r\n", at)) > 0:
             # A number, as the scripts answer most requests: at one stroke, like a message below.
             try:
@@ -149,8 +151,20 @@ def _blob(kind: bytes, size: int, buffer: bytes, at: int) -> tuple[Any, int] | N
 def _aggregate(kind: bytes, count: int, buffer: bytes, at: int) -> tuple[Any, int] | None:
     if count < 0:
         return None, at
-    items = []
+    items: list[Any] = []
     for _ in range(2 * count if kind in b"%|" else count):
+        # What most of them are made of, without a call for each.
+        end, part = buffer.find(b"\r\n", at), buffer[at : at + 1]
+        if part == b":" and end > 0:
+            items.append(int(buffer[at + 1 : end]))
+            at = end + 2
+            continue
+        if part == b"$" and end > 0 and (size := int(buffer[at + 1 : end])) >= 0:
+            at = end + size + 4
+            if len(buffer) < at:
+                return None
+            items.append(buffer[end + 2 : at - 2])
+            continue
         found = _parse(buffer, at)
         if found is None:
             return None

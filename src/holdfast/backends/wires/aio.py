@@ -242,14 +242,17 @@ class SocketWire(Generic[L]):
         self._link: L | None = None
         self._connecting = AsyncSingleFlight[L](clock)
 
-    def ask(self, request: bytes, *, deadline: float) -> Awaitable[Any]:
+    def ask(self, request: bytes, *, deadline: float, ahead: bytes = b"") -> Awaitable[Any]:
         """Return the reply to one command, which may be a refusal; to be awaited at once.
 
+        The one that is sent ahead of it, if any, is answered too, and nobody hears of that.
         Raises BackendUnavailable if nothing was sent, OutcomeUnknown if no reply came.
         """
         link = self._link
         if link is None or link.lost.done():
             return self._connect_and_ask(request, deadline)
+        if ahead:
+            link.send(ahead, deadline=self._loop_time(deadline)).cancel()
         # The future itself: a task that is woken goes through all that stands in between.
         return link.ask(request, deadline - self._clock.now())
 

@@ -34,12 +34,14 @@ class SocketLink(BlockingSocket):
         super().__init__(sock, clock, generation)
         self._parser = parser
 
-    def ask(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - the protocol's
+    def ask(self, request: bytes, *, deadline: float, ahead: bytes = b"") -> Any:  # noqa: ANN401
         """Send a request, and return the reply to it, or raise OSError."""
-        self.send(request, deadline=deadline)
+        self.send(ahead + request, deadline=deadline)
         # Nothing is due before it, so there is no use in looking at what was read already.
         parser = self._parser
         parser.feed(self._receive(deadline))
+        if ahead:
+            self.receive(deadline=deadline)
         return self.receive(deadline=deadline) if (reply := parser.next()) is MORE else reply
 
     def receive(self, *, deadline: float) -> Any:  # noqa: ANN401 - the protocol's
@@ -70,15 +72,16 @@ class SocketWire(Generic[L]):
         self._clock = clock
         self._idle = IdleLinks[L](clock)
 
-    def ask(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - the protocol's
+    def ask(self, request: bytes, *, deadline: float, ahead: bytes = b"") -> Any:  # noqa: ANN401
         """Return the reply to one command, which may be a refusal.
 
+        The one that is sent ahead of it, if any, is answered too, and nobody hears of that.
         Raises BackendUnavailable if nothing was sent, OutcomeUnknown if no reply came.
         """
         # As `_used`, in its own frame: every acquire and every release passes here.
         link = self._idle.take() or self._connect(deadline)
         try:
-            reply = link.ask(request, deadline=deadline)
+            reply = link.ask(request, deadline=deadline, ahead=ahead)
         except BaseException as error:
             # Also of a KeyboardInterrupt: the reply is still on its way to this connection.
             link.close()

@@ -82,7 +82,9 @@ class Wire(SocketWire[Link]):
 
         return await asyncio.gather(*map(one, begins))
 
-    async def ask(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - any answer
+    async def ask(  # type: ignore[override]  # nothing is sent ahead here
+        self, request: bytes, *, deadline: float
+    ) -> Any:  # noqa: ANN401 - any answer
         """Return the answer to one command; a refusal is raised."""
         link = await self._connected(deadline)
         answer = await link.send(request, deadline=self._loop_time(deadline))

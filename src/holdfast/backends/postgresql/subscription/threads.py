@@ -56,7 +56,7 @@ class Subscription(ReadByTurns["Link"]):
             if self._is_given_up:
                 self._let_go()
                 raise given_up(where=self._link.where)
-            heard, _ = self._poll([self._link], self._nudges, left)
+            heard, _ = self._poll(self._link, self._nudges, left)
             if heard:
                 self._read()
         if not self._is_proven:

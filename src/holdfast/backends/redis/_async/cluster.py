@@ -63,7 +63,7 @@ class AsyncCluster:
 
     # -- asking ------------------------------------------------------------------------
 
-    async def ask(self, request: bytes, *, deadline: float) -> Reply:
+    async def ask(self, request: bytes, *, deadline: float, ahead: bytes = b"") -> Reply:
         """Return the reply to one command; see Wire."""
         route = RoutedRequest.for_request(request)
         slots = self._slots
@@ -72,7 +72,7 @@ class AsyncCluster:
             node = slots.owners[route.slot]
             if node is not None:
                 try:
-                    reply = await self._wire(node).ask(request, deadline=deadline)
+                    reply = await self._wire(node).ask(request, deadline=deadline, ahead=ahead)
                 except OutcomeUnknown:
                     self._suspect(node)
                     raise

@@ -155,6 +155,9 @@ class AsyncInbox:
 
     def _is_listening(self) -> bool:
         """Whether there is a background, after beginning one if there was not."""
+        listening = self._listening
+        if listening is not None and listening.is_alive():
+            return True
         with self.state:
             if self._listening is not None and self._listening.is_alive():
                 return True

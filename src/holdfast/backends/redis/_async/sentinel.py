@@ -56,12 +56,12 @@ class AsyncSentinelWire(Wire):
         self._watchers: dict[Endpoint, Any] = {}
         self._looking = AsyncSingleFlight[None](clock)
 
-    async def ask(self, request: bytes, *, deadline: float) -> Reply:
+    async def ask(self, request: bytes, *, deadline: float, ahead: bytes = b"") -> Reply:
         """Return the reply to one command; see Wire."""
         await self._look(deadline)
         attempt = 0
         while True:
-            reply = await super().ask(request, deadline=deadline)
+            reply = await super().ask(request, deadline=deadline, ahead=ahead)
             if not is_passing(reply):
                 return reply
             if not await self._may_retry(attempt, deadline):

@@ -217,17 +217,12 @@ class RedisBackend(Backend):
         """See the protocol."""
         claim = grant.claim
         request = requests.release(self._keys.of(claim.name), claim, tombstone=tombstone)
-        if grant.window is None or self._wire.is_sharded:
-            reply = self._wire.ask(request, deadline=deadline)
-            if reply.__class__ is Refusal:
-                reply = self._repeated("release", request, reply, deadline=deadline)
-            return bool(reply)
-        # It was let in by a message, so others wait as well.
-        both = [requests.AHEAD, request]
-        [_, reply] = self._call_all("release", both, deadline=deadline)
-        if isinstance(reply, LockError):
-            raise reply
-        return bool(self._accepted(reply))
+        # Who was let in by a message is not the only one who waited.
+        ahead = b"" if grant.window is None else requests.AHEAD
+        reply = self._wire.ask(request, deadline=deadline, ahead=ahead)
+        if reply.__class__ is Refusal:
+            reply = self._repeated("release", request, reply, deadline=deadline)
+        return bool(reply)
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See the protocol."""

@@ -65,7 +65,7 @@ class Cluster:
 
     # -- asking ------------------------------------------------------------------------
 
-    def ask(self, request: bytes, *, deadline: float) -> Reply:
+    def ask(self, request: bytes, *, deadline: float, ahead: bytes = b"") -> Reply:
         """Return the reply to one command; see Wire."""
         route = RoutedRequest.for_request(request)
         slots = self._slots
@@ -74,7 +74,7 @@ class Cluster:
             node = slots.owners[route.slot]
             if node is not None:
                 try:
-                    reply = self._wire(node).ask(request, deadline=deadline)
+                    reply = self._wire(node).ask(request, deadline=deadline, ahead=ahead)
                 except OutcomeUnknown:
                     self._suspect(node)
                     raise

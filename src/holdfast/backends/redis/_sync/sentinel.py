@@ -58,12 +58,12 @@ class SentinelWire(Wire):
         self._watchers: dict[Endpoint, Any] = {}
         self._looking = SingleFlight[None](clock)
 
-    def ask(self, request: bytes, *, deadline: float) -> Reply:
+    def ask(self, request: bytes, *, deadline: float, ahead: bytes = b"") -> Reply:
         """Return the reply to one command; see Wire."""
         self._look(deadline)
         attempt = 0
         while True:
-            reply = super().ask(request, deadline=deadline)
+            reply = super().ask(request, deadline=deadline, ahead=ahead)
             if not is_passing(reply):
                 return reply
             if not self._may_retry(attempt, deadline):

@@ -35,13 +35,12 @@ class Subscription(ReadByTurns["Link"]):
     def _read(self) -> None:
         # One read; whatever whole messages it brought are told.
         link = self._link
-        push = link.receive(deadline=self._clock.now() + 1.0)
-        while push is not MORE:
+        link.take_in()
+        while (push := link.buffered()) is not MORE:
             if not isinstance(push, Push):
                 self._answered(push)
             elif push.items[0] == b"message":
                 self._hear(push.items[2])
-            push = link.buffered()
 
     def _answered(self, reply: Reply) -> None:
         """Do nothing: nobody asked."""
