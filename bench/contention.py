@@ -1,4 +1,8 @@
-"""Workers that fight for one lock, each in a process of its own; run as a module, one of them."""
+"""Workers that fight for one lock, each in a process of its own; run as a module, one of them.
+
+A machine is slower in one second and quicker in the next, by more than two contenders differ. So
+their teams stay, and play short games in turns: those of one round find it in the same mood.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,19 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
+from bench.pairing import Ratios
 from bench.redlock_nodes import MAX_TTL, NODE_TIMEOUT, places
 
 WORK = 0.0005
 SECONDS = 4.0
+ROUNDS = 12
+"""So many games has each of those that are compared, of a second each."""
 
 
 def _redlock(ports: str) -> Callable[[], AbstractContextManager[object]]:
@@ -91,20 +100,41 @@ CONTENDERS = {
 
 @dataclass(frozen=True)
 class Result:
-    """What all workers together did."""
+    """What all workers together did in some games: how long each waited for each of its turns."""
 
-    turns: int
-    rate: float
-    waits: list[float]
-    fairness: float
+    seconds: float
+    waits: list[list[float]]
+
+    @property
+    def turns(self) -> int:
+        """Return how many there were."""
+        return sum(map(len, self.waits))
+
+    @property
+    def rate(self) -> float:
+        """Return the turns per second."""
+        return self.turns / self.seconds
+
+    @property
+    def fairness(self) -> float:
+        """Return Jain's index: 1 where all workers had the same number of turns."""
+        return self.turns**2 / (len(self.waits) * sum(len(each) ** 2 for each in self.waits))
+
+    def __add__(self, other: Result) -> Result:
+        waits = [ours + more for ours, more in zip(self.waits, other.waits, strict=True)]
+        return Result(self.seconds + other.seconds, waits)
 
     def quantile(self, percent: int) -> float:
         """Return the wait that so many percent did not exceed."""
-        return statistics.quantiles(self.waits, n=100)[percent - 1]
+        return statistics.quantiles(self._all, n=100)[percent - 1]
+
+    @property
+    def _all(self) -> list[float]:
+        return [wait for each in self.waits for wait in each]
 
     def cells(self) -> list[str]:
         """Return the figures as they stand in a table."""
-        waits = (self.quantile(50), self.quantile(99), max(self.waits))
+        waits = (self.quantile(50), self.quantile(99), max(self._all))
         return [
             f"{self.rate:.0f}",
             *(f"{one * 1e3:.1f}" for one in waits),
@@ -112,50 +142,100 @@ class Result:
         ]
 
 
+class Team:
+    """The workers of one contender, for as many games as are wanted."""
+
+    def __init__(self, name: str, *, port: int | str, workers: int) -> None:
+        self._processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "bench.contention", name, str(port)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(workers)
+        ]
+
+    def __enter__(self) -> Self:
+        for one in self._processes:
+            assert one.stdout is not None
+            one.stdout.readline()  # it is ready
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for one in self._processes:
+            one.communicate(timeout=120)  # it reads that there is no further game
+
+    def play(self, seconds: float) -> Result:
+        """Let the workers fight for so long."""
+        start = time.clock_gettime(time.CLOCK_BOOTTIME) + 0.2
+        for one in self._processes:
+            assert one.stdin is not None
+            one.stdin.write(f"{start} {seconds}\n")
+            one.stdin.flush()
+        waits = []
+        for one in self._processes:
+            assert one.stdout is not None
+            waits.append(json.loads(one.stdout.readline()))
+        return Result(seconds, waits)
+
+
 def play(name: str, *, port: int | str, workers: int) -> Result:
-    """Let the workers fight for a while."""
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "bench.contention", name, str(port)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(workers)
-    ]
-    for one in processes:
-        assert one.stdout is not None
-        one.stdout.readline()  # it is ready
-    start = time.clock_gettime(time.CLOCK_BOOTTIME) + 0.2
-    for one in processes:
-        assert one.stdin is not None
-        one.stdin.write(f"{start}\n")
-        one.stdin.flush()
-    waits = [json.loads(one.communicate(timeout=120)[0]) for one in processes]
-    turns = [len(each) for each in waits]
-    jain = sum(turns) ** 2 / (workers * sum(count * count for count in turns))
-    return Result(sum(turns), sum(turns) / SECONDS, [w for each in waits for w in each], jain)
+    """Let the workers of one contender fight for a while."""
+    with Team(name, port=port, workers=workers) as team:
+        return team.play(SECONDS)
+
+
+def over(ours: list[Result], theirs: list[Result]) -> Ratios:
+    """Return the rate of one over that of the other, game by game."""
+    pairs = zip(ours, theirs, strict=True)
+    return Ratios([one.rate / other.rate for one, other in pairs])
+
+
+def in_turns(
+    teams: Mapping[str, Team], game: Callable[[str, Team], Result]
+) -> dict[str, list[Result]]:
+    """Return the games of each; every round has one of all, in the other order than the last."""
+    games: dict[str, list[Result]] = {name: [] for name in teams}
+    names = list(teams)
+    for _ in range(ROUNDS):
+        names.reverse()
+        for name in names:
+            games[name].append(game(name, teams[name]))
+    return games
 
 
 def work(name: str, place: str) -> None:
-    """Take turns until the time is over, and tell how long each was waited for."""
+    """Take turns in each game until its time is over, and tell how long each was waited for."""
     make = ON_NODES[name](place) if name in ON_NODES else CONTENDERS[name](int(place))
     with make():
         pass
     print("ready", flush=True)
-    start = float(sys.stdin.readline())
+    for line in sys.stdin:
+        start, seconds = map(float, line.split())
+        print(json.dumps(_waits(make, start, start + seconds)), flush=True)
+
+
+def _waits(
+    make: Callable[[], AbstractContextManager[object]], start: float, end: float
+) -> list[float]:
     while time.clock_gettime(time.CLOCK_BOOTTIME) < start:
         time.sleep(0.001)
     waits = []
     asked = start
-    while asked < start + SECONDS:
+    while asked < end:
         with make():
             taken = time.clock_gettime(time.CLOCK_BOOTTIME)
             time.sleep(WORK)
-        if taken < start + SECONDS:
+        if taken < end:
             waits.append(taken - asked)
         asked = time.clock_gettime(time.CLOCK_BOOTTIME)
-    print(json.dumps(waits), flush=True)
+    return waits
 
 
 if __name__ == "__main__":
