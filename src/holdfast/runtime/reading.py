@@ -210,7 +210,8 @@ class Kicks:
         self._awake, self._kick = pair = socket.socketpair()
         # An interrupt may strike whoever made it before anybody can close it. The pair is kept
         # apart, so that a collector that finds this in a ring of objects finds no open socket.
-        weakref.finalize(self, _close, pair).atexit = False
+        self._unclosed = weakref.finalize(self, _close, pair)
+        self._unclosed.atexit = False
         self._awake.setblocking(False)
         self._kick.setblocking(False)
         # What is polled is told once, and not again by each who waits.
@@ -255,6 +256,8 @@ class Kicks:
         """Let go of the sockets."""
         self._polls = {}  # whoever polls it after this is refused
         _close((self._awake, self._kick))
+        # Nothing is left to do when it is dropped: Python would swallow an interrupt in there.
+        self._unclosed.detach()
 
 
 def _close(pair: tuple[socket.socket, socket.socket]) -> None:
