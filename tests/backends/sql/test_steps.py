@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from backends.sql.stores import OneTable, Store, TwoTables
 
-from holdfast.backends.sql.reading import FRONT
+from holdfast.backends.sql.reading import FRONT, SHORT
 from holdfast.backends.sql.steps import Ask, AskMany, Steps, side_by_side
 from holdfast.core.naming import storage_key
 from holdfast.model import Claim, Grant, Held, Renewal
@@ -50,7 +50,9 @@ def test_a_release_reads_once_and_writes_once_however_long_the_line(store, size)
     assert len(store.rounds) == 2
 
 
-@pytest.mark.parametrize(("size", "rounds"), [(0, 2), (1, 2), (10, 3), (LONG, 3)])
+@pytest.mark.parametrize(
+    ("size", "rounds"), [(0, 2), (1, 2), (FRONT, 2), (SHORT - 1, 2), (SHORT, 3), (LONG, 3)]
+)
 def test_a_newcomer_reads_the_end_of_a_long_line_in_one_more_round_trip(store, size, rounds):
     line_up(store, size)
 

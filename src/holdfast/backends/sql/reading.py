@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 FRONT = 2
 """How many of a line are read at first: the next, and the one who closes the door."""
 
+SHORT = 6
+"""So many are read for one who comes: of a shorter line it then knows the end, and who stands
+before it, without asking for them."""
+
 GROWTH = 8
 
 NOBODY = Seen(now=0.0, capacity=0, token=0, rows=())

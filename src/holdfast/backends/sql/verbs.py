@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from holdfast.backends.sql.changes import Change
-from holdfast.backends.sql.reading import FRONT, GROWTH, Needs, read
+from holdfast.backends.sql.reading import FRONT, GROWTH, SHORT, Needs, read
 from holdfast.backends.sql.steps import side_by_side
 from holdfast.core.naming import name_of, storage_key
 from holdfast.core.place import WAITING
@@ -62,6 +62,7 @@ class Verbs:
                 self._key(claim.name),
                 lambda door: Arrived(door.arrive(claim, now=door.now, bell=bell), door),
                 needs=Needs(claim.id, arrived, joins=True),
+                front=SHORT if arrived is None else FRONT,
             )
         )
 
