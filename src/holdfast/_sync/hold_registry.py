@@ -101,6 +101,10 @@ class HoldRegistry:
         """
         return name in self._by_name or self._has_lost
 
+    def may_have_any(self, names: tuple[str, ...]) -> bool:
+        """Whether anybody here holds one of the names, or has lost something; as above."""
+        return self._has_lost or not self._by_name.keys().isdisjoint(names)
+
     def has_any(self) -> bool:
         """Whether anybody here holds anything that is not lost; without a lock, as above."""
         return bool(self._by_name)

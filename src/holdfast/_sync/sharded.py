@@ -178,9 +178,10 @@ class _Taking:
 
     def run(self) -> ShardLease:
         """Return the lease, or raise; then nothing is left behind."""
-        for shard in range(self.sharded.shards):
-            if self._holds(shard):
-                return self._enter(shard, self.timeout)
+        if self.client.holds.may_have_any(self.sharded.names):
+            for shard in range(self.sharded.shards):
+                if self._holds(shard):
+                    return self._enter(shard, self.timeout)
         shard = self.sharded.next_turn()
         try:
             if self.timeout == 0:
@@ -200,8 +201,7 @@ class _Taking:
             ) from None
 
     def _holds(self, shard: int) -> bool:
-        holds, name = self.client.holds, self.sharded.names[shard]
-        return holds.may_have(name) and holds.of(self.context, name) is not None
+        return self.client.holds.of(self.context, self.sharded.names[shard]) is not None
 
     def _first_free(self, first: int) -> ShardLease:
         shards = self.sharded.shards
