@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.holding import OVER
+from holdfast.core.mostly_one import each
 from holdfast.errors import BackendError, OutcomeUnknown
 from holdfast.runtime import aio as runtime
 
@@ -52,7 +53,7 @@ class AsyncClosing:
         client.followups.hurry(deadline)
         await self._end_asking(deadline)
         for hold in holds:
-            for block in list(hold.blocks):
+            for block in each(hold.blocks):
                 await block.finished(deadline=deadline, clock=client.clock)
         # If that took all of it, a little more: what is held may be at a server that answers.
         deadline = max(deadline, client.clock.now() + client.request_timeout * AFTERWARDS)
@@ -96,7 +97,7 @@ class AsyncClosing:
         # holds a lease without one: those run out by themselves.
         client, owner = self._client, hold.context()
         may_be_used = not runtime.Block.can_interrupt and owner not in (None, runtime.context())
-        if hold.blocks or may_be_used or hold.holding is OVER:
+        if each(hold.blocks) or may_be_used or hold.holding is OVER:
             return True
         is_answered = True
         try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast._async.lease import lease_on
 from holdfast.core.holding import HELD, LEADS_TO, LOST, RELEASING, Holding
+from holdfast.core.mostly_one import added, each, without
 from holdfast.core.renewing import due_after
 from holdfast.core.trust import at_risk_from, is_at_risk
 from holdfast.errors import LeaseLost
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
     from holdfast._async.handle import AsyncHandle
     from holdfast._async.lock import AsyncLock
+    from holdfast.core.mostly_one import MostlyOne
     from holdfast.events import Event, LossReason
     from holdfast.model import Grant, Life
 
@@ -65,7 +67,7 @@ class AsyncHold:
         client: AsyncClient,
         lock: AsyncLock,
         grant: Grant,
-        context: runtime.Context,
+        context: weakref.ref[runtime.Context],
         *,
         sent_at: float,
         span: float,
@@ -73,9 +75,9 @@ class AsyncHold:
         now: float,
     ) -> None:
         self.client: AsyncClient = client
-        self.lock: weakref.ref[AsyncLock] = weakref.ref(lock)
+        self.lock: weakref.ref[AsyncLock] = lock.ref
         self.grant: Grant = grant
-        self.context: weakref.ref[runtime.Context] = weakref.ref(context)
+        self.context: weakref.ref[runtime.Context] = context
         self.since: float = now
         self.until: float = until
         options = lock.options
@@ -90,8 +92,8 @@ class AsyncHold:
         self.on_lost: Callable[[Any], None] | None = options.on_lost
         self.lost_by: str | None = None
         self._signal: runtime.Signal | None = None
-        self._handles: list[weakref.ref[AsyncHandle]] = []
-        self.blocks: list[runtime.Block] = []
+        self._handles: MostlyOne[weakref.ref[AsyncHandle]] = None
+        self.blocks: MostlyOne[runtime.Block] = None
         self.holding: Holding = HELD
         self.is_renewing: bool = False
         self.unanswered: bool = False
@@ -171,20 +173,22 @@ class AsyncHold:
 
     def handles(self) -> list[AsyncHandle]:
         """Return the handles on it, those that are just being released too."""
-        return [one for ref in self._handles if (one := ref()) is not None]
+        return [one for ref in each(self._handles) if (one := ref()) is not None]
 
     def add(self, handle: AsyncHandle) -> None:
         """Know a further handle."""
-        self._handles.append(weakref.ref(handle))
+        self._handles = added(self._handles, weakref.ref(handle))
 
     def remove(self, handle: AsyncHandle) -> None:
         """Forget a handle: a hold that is re-entered a million times must not remember each."""
-        self._handles = [one for one in self._handles if one() not in (None, handle)]
+        for ref in each(self._handles):
+            if ref() in (None, handle):
+                self._handles = without(self._handles, ref)
 
     def has_handles(self, *, beside: AsyncHandle | None = None) -> bool:
         """Whether there is a handle on it that was not released, perhaps beside another."""
         # No generator: Python swallows an interrupt that strikes while it drops one.
-        for ref in self._handles:
+        for ref in each(self._handles):
             one = ref()
             if one is not None and one is not beside and not one.is_released:
                 return True
@@ -204,7 +208,7 @@ class AsyncHold:
             if self._signal is not None:
                 self._signal.set(reason)
             self.lost_by = reason
-            blocks = list(self.blocks)
+            blocks = each(self.blocks)
         with self.client.state:
             self.client.watchdog.watched.pop(self, None)
             self.client.holds.lose(self)

@@ -6,12 +6,14 @@ import weakref
 from typing import TYPE_CHECKING
 
 from holdfast.core.deadlocks import Wait
+from holdfast.core.mostly_one import added, each, without
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast._async.acquiring import AsyncAcquisition
     from holdfast._async.hold import AsyncHold
+    from holdfast.core.mostly_one import MostlyOne
     from holdfast.runtime import aio as runtime
 
 
@@ -28,7 +30,7 @@ class AsyncHoldRegistry:
 
     def __init__(self, state: runtime.StateLock) -> None:
         self._state = state
-        self._by_name: dict[str, list[AsyncHold]] = {}
+        self._by_name: dict[str, MostlyOne[AsyncHold]] = {}
         # Known for as long as somebody has a lease on it, who must be told before it enters anew.
         self._lost: weakref.WeakSet[AsyncHold] = weakref.WeakSet()
         self._has_lost = False
@@ -42,16 +44,17 @@ class AsyncHoldRegistry:
 
     def __len__(self) -> int:
         with self._state:
-            return len(self._lost) + sum(map(len, self._by_name.values()))
+            return len(self._lost) + len(self.kept())
 
     def add(self, hold: AsyncHold) -> None:
         """Know the hold from now on; under the state lock, as what else is done with it."""
-        self._by_name.setdefault(hold.grant.claim.name, []).append(hold)
+        name = hold.grant.claim.name
+        self._by_name[name] = added(self._by_name.get(name), hold)
 
     def begin_adopting(self, one: AsyncAcquisition) -> bool:
         """Whether nobody here has that very claim, nor is about to: a store knows clients only."""
         with self._state:
-            here = {hold.grant.claim.id for hold in self._by_name.get(one.claim.name, ())}
+            here = {hold.grant.claim.id for hold in self.on(one.claim.name)}
             here.update([other.claim.id for other in self._adopting])
             if one.claim.id in here:
                 return False
@@ -68,7 +71,7 @@ class AsyncHoldRegistry:
         if self._has_lost:  # as in `of`, at every release
             self._lost.discard(hold)
         name = hold.grant.claim.name
-        if self._by_name.get(name) == [hold]:
+        if self._by_name.get(name) is hold:
             del self._by_name[name]
         else:
             self._remove_by_name(hold)
@@ -76,7 +79,7 @@ class AsyncHoldRegistry:
     def lose(self, hold: AsyncHold) -> None:
         """Know the hold, if at all, only for as long as somebody has a lease on it."""
         with self._state:
-            if hold in self._by_name.get(hold.grant.claim.name, ()):
+            if hold in self.on(hold.grant.claim.name):
                 # In this order: interrupted between any two, it is still known.
                 self._has_lost = True
                 self._lost.add(hold)
@@ -84,13 +87,11 @@ class AsyncHoldRegistry:
 
     def _remove_by_name(self, hold: AsyncHold) -> None:
         name = hold.grant.claim.name
-        holds = self._by_name.get(name)
-        if holds is None or hold not in holds:
-            return
-        if len(holds) > 1:
-            holds.remove(hold)
+        left = without(self._by_name.get(name), hold)
+        if left is None:
+            self._by_name.pop(name, None)
         else:
-            del self._by_name[name]
+            self._by_name[name] = left
 
     def may_have(self, name: str) -> bool:
         """Whether anybody here holds the name, or has lost something.
@@ -110,7 +111,7 @@ class AsyncHoldRegistry:
     def of(self, context: runtime.Context, name: str) -> AsyncHold | None:
         """Return the hold of a thread or task on a name: what it would re-enter."""
         with self._state:
-            for hold in self._by_name.get(name, ()):
+            for hold in each(self._by_name.get(name)):
                 if hold.context() is context and hold.grant.claim.party is None:
                     return hold
             if not self._has_lost:
@@ -122,10 +123,10 @@ class AsyncHoldRegistry:
                     return hold
         return None
 
-    def on(self, name: str) -> list[AsyncHold]:
+    def on(self, name: str) -> tuple[AsyncHold, ...]:
         """Return those on a name that are not lost, of all threads and tasks."""
         with self._state:
-            return list(self._by_name.get(name, ()))
+            return each(self._by_name.get(name))
 
     def begins_waiting(self, one: AsyncAcquisition, *, place: int | None) -> None:
         """Know for what a thread or task begins to wait."""
@@ -158,15 +159,15 @@ class AsyncHoldRegistry:
             return [
                 name
                 for name, holds in self._by_name.items()
-                if any(hold.context() is context for hold in holds)
+                if any(hold.context() is context for hold in each(holds))
             ]
 
     def kept(self) -> list[AsyncHold]:
         """Return those that are not lost, on all names."""
         with self._state:
-            return [hold for holds in self._by_name.values() for hold in holds]
+            return [hold for holds in self._by_name.values() for hold in each(holds)]
 
     def all(self) -> list[AsyncHold]:
         """Return all of them. Takes no lock: after a fork, whoever had it is not there."""
-        holds = [hold for holds in self._by_name.values() for hold in holds]
+        holds = [hold for holds in self._by_name.values() for hold in each(holds)]
         return list(dict.fromkeys([*holds, *self._lost]))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from holdfast._async.handle import AsyncDuty, AsyncHandle
 from holdfast.core.handing_over import nobodys, to_text
 from holdfast.core.holding import GIVEN_UP, OVER
+from holdfast.core.mostly_one import added, without
 from holdfast.core.sequencing import no_sequencers, sequencer_of
 from holdfast.core.staying import StaysHere
 from holdfast.errors import (
@@ -44,6 +45,11 @@ class AsyncLease(StaysHere):
         self._hold = handle.hold
         self._block: runtime.Block | None = None
         handle.lease = weakref.ref(self)
+
+    @property
+    def whose(self) -> weakref.ref[runtime.Context]:
+        """The thread or task that acquired it."""
+        return self._hold.context
 
     @property
     def name(self) -> str:
@@ -276,7 +282,7 @@ class AsyncLease(StaysHere):
         with hold.client.state:
             if hold.lost_by is None:
                 self._block = runtime.Block(context)
-                hold.blocks.append(self._block)
+                hold.blocks = added(hold.blocks, self._block)
                 return
         raise hold.error()
 
@@ -292,7 +298,7 @@ class AsyncLease(StaysHere):
         if block is not None:
             with hold.client.state:
                 was_interrupted = block.leave(error)
-                hold.blocks.remove(block)
+                hold.blocks = without(hold.blocks, block)
                 self._block = None
         failure: LockError | None = hold.error() if was_interrupted else None
         try:

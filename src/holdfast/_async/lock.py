@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from holdfast._async.acquiring import AsyncAcquisition, Refused
@@ -11,6 +12,7 @@ from holdfast._async.lease import AsyncLease, lease_on
 from holdfast._async.open_blocks import AsyncOpenBlocks
 from holdfast._async.parents import warn_of_tasks
 from holdfast.core.admission import would_wait
+from holdfast.core.mostly_one import added, each, without
 from holdfast.core.naming import checked_name
 from holdfast.core.staying import StaysHere
 from holdfast.errors import (
@@ -33,7 +35,6 @@ from holdfast.options import (
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
-    import weakref
     from collections.abc import Awaitable, Callable, Coroutine
     from types import TracebackType
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
     from holdfast._async.handle import AsyncHandle
     from holdfast._async.hold import AsyncHold
+    from holdfast.core.mostly_one import MostlyOne
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,9 +68,11 @@ class AsyncLock(StaysHere):
         self.name: str = checked_name(name)
         self.options = options
         self._client = client
-        # In the order of acquiring, and whose they are: the caller of `acquire` may not store the
-        # lease, but mean to end it by `release`.
-        self._handles: dict[AsyncHandle, weakref.ref[runtime.Context]] = {}
+        self.ref: weakref.ref[AsyncLock] = weakref.ref(self)
+        """How its holds and handles know it; made once, as it is asked for at every acquire."""
+        # In the order of acquiring: the caller of `acquire` may not store the lease, but mean to
+        # end it by `release`.
+        self._handles: MostlyOne[AsyncHandle] = None
         self._entered: AsyncOpenBlocks[AsyncLease] = AsyncOpenBlocks(client)
         if options is not client.fitting:
             _refuse_misfit(client, options)
@@ -112,7 +116,7 @@ class AsyncLock(StaysHere):
         """End the innermost lease that this thread or task has of this lock object."""
         context = runtime.context()
         with self._client.state:
-            mine = [handle for handle, owner in self._handles.items() if owner() is context]
+            mine = [one for one in each(self._handles) if one.hold.context() is context]
         if not mine:
             raise NotOwner(
                 f"{self.name!r} is not held through this object by the {runtime.OWNER} that "
@@ -135,12 +139,12 @@ class AsyncLock(StaysHere):
 
     def keep(self, handle: AsyncHandle) -> None:
         """Know a handle, so that `release` can end it."""
-        self._handles[handle] = handle.hold.context
+        self._handles = added(self._handles, handle)
 
     def forget(self, handle: AsyncHandle) -> None:
         """Drop a handle that was ended."""
         with self._client.state:
-            self._handles.pop(handle, None)
+            self._handles = without(self._handles, handle)
 
     async def granted(self, attempt: AsyncAcquisition) -> AsyncLease:
         """Return the lease of an acquire of this lock, or raise AcquireTimeout."""
@@ -210,7 +214,7 @@ class AsyncLock(StaysHere):
         duty: AsyncDuty | None = None
         if runtime.STRUCK_ANYWHERE:
             duty = AsyncDuty(self._client, attempt.handles, entered=self._entered, block=lease)
-        self._entered.push(lease, attempt.context)
+        self._entered.push(lease)
         if duty is not None:
             runtime.keep_for_block(self, duty)
         attempt.owes = False  # from here on the block has it

@@ -38,6 +38,16 @@ Attempts = dict[str, AsyncAcquisition]
 """By name; kept by whoever asks until the leases are handed over."""
 
 
+class _ManyBlock:
+    """A block around all of them, and who has entered it."""
+
+    __slots__ = ("stack", "whose")
+
+    def __init__(self, stack: runtime.ExitStack, whose: weakref.ref[runtime.Context]) -> None:
+        self.stack: runtime.ExitStack = stack
+        self.whose: weakref.ref[runtime.Context] = whose
+
+
 class AsyncAllOf(StaysHere):
     """Holds all of its names, or none.
 
@@ -61,7 +71,7 @@ class AsyncAllOf(StaysHere):
         self._options = options
         self._locks = {name: AsyncLock(client, name, options) for name in names}
         self._order = sorted(names, key=str.encode)
-        self._entered: AsyncOpenBlocks[runtime.ExitStack] = AsyncOpenBlocks(client)
+        self._entered: AsyncOpenBlocks[_ManyBlock] = AsyncOpenBlocks(client)
         # In the order of acquiring. Handles, not leases: whose thread or task has ended is
         # abandoned, and what keeps a lease alive would hide that.
         self._taken: list[tuple[list[AsyncHandle], weakref.ref[runtime.Context]]] = []
@@ -202,10 +212,10 @@ class AsyncAllOf(StaysHere):
                 stack.push_async_exit(lease)
             for lease in leases:
                 lease.enter_block(context)
-            block = stack.pop_all()
+            block = _ManyBlock(stack.pop_all(), weakref.ref(context))
         handles = [handle for one in attempts.values() for handle in one.handles]
         duty = AsyncDuty(self._client, handles, entered=self._entered, block=block)
-        self._entered.push(block, context)
+        self._entered.push(block)
         runtime.keep_for_block(self, duty)
         together.owes = False  # from here on the block has them
         return leases
@@ -217,7 +227,7 @@ class AsyncAllOf(StaysHere):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._entered.pop().__aexit__(kind, error, trace)
+        await self._entered.pop().stack.__aexit__(kind, error, trace)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(map(repr, self.names))}>"

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -143,7 +142,7 @@ class Acquisition:
 
     def lease_on(self, hold: Hold) -> Lease:
         """Return a handle on the hold, which is ours until it is handed over to the caller."""
-        handle = Handle(hold, weakref.ref(self._lock), self._together)
+        handle = Handle(hold, self._lock.ref, self._together)
         with self._client.state:
             self.handles = (handle,)
             self.owes = True
@@ -382,7 +381,7 @@ class Acquisition:
             client,
             self._lock,
             grant,
-            self.context,
+            runtime.remember_context(self.context),
             sent_at=sent_at,
             span=span,
             until=until,
@@ -390,7 +389,6 @@ class Acquisition:
         )
         hold.needs_tombstone = self._is_unanswered
         client.add(hold)
-        runtime.remember_context(self.context)
         if client.telling.away:
             client.telling.answered(self.claim)
         waited = now - self.started

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.core.holding import OVER
+from holdfast.core.mostly_one import each
 from holdfast.errors import BackendError, OutcomeUnknown
 from holdfast.runtime import threads as runtime
 
@@ -54,7 +55,7 @@ class Closing:
         client.followups.hurry(deadline)
         self._end_asking(deadline)
         for hold in holds:
-            for block in list(hold.blocks):
+            for block in each(hold.blocks):
                 block.finished(deadline=deadline, clock=client.clock)
         # If that took all of it, a little more: what is held may be at a server that answers.
         deadline = max(deadline, client.clock.now() + client.request_timeout * AFTERWARDS)
@@ -98,7 +99,7 @@ class Closing:
         # holds a lease without one: those run out by themselves.
         client, owner = self._client, hold.context()
         may_be_used = not runtime.Block.can_interrupt and owner not in (None, runtime.context())
-        if hold.blocks or may_be_used or hold.holding is OVER:
+        if each(hold.blocks) or may_be_used or hold.holding is OVER:
             return True
         is_answered = True
         try:

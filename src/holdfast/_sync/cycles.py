@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from holdfast._sync.hold_registry import wait_at
 from holdfast.core.deadlocks import Owned, cycle_of
+from holdfast.core.mostly_one import each
 from holdfast.errors import WouldDeadlock
 from holdfast.runtime import threads as runtime
 
@@ -85,7 +86,7 @@ def _is_bound(hold: Hold, who: runtime.Context) -> bool:
     """Whether nobody but who waits ends the hold: it is in its block, or in its hands alone."""
     if not hold.renews or hold.capped_at != NEVER:
         return False
-    if any(block.context is who for block in hold.blocks):
+    if any(block.context is who for block in each(hold.blocks)):
         return True
     # By `lock.release()`, which only who has acquired can call; of several names that are taken
     # together, nobody has any before all are there.

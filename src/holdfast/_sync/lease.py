@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from holdfast._sync.handle import Duty, Handle
 from holdfast.core.handing_over import nobodys, to_text
 from holdfast.core.holding import GIVEN_UP, OVER
+from holdfast.core.mostly_one import added, without
 from holdfast.core.sequencing import no_sequencers, sequencer_of
 from holdfast.core.staying import StaysHere
 from holdfast.errors import (
@@ -46,6 +47,11 @@ class Lease(StaysHere):
         self._hold = handle.hold
         self._block: runtime.Block | None = None
         handle.lease = weakref.ref(self)
+
+    @property
+    def whose(self) -> weakref.ref[runtime.Context]:
+        """The thread or task that acquired it."""
+        return self._hold.context
 
     @property
     def name(self) -> str:
@@ -278,7 +284,7 @@ class Lease(StaysHere):
         with hold.client.state:
             if hold.lost_by is None:
                 self._block = runtime.Block(context)
-                hold.blocks.append(self._block)
+                hold.blocks = added(hold.blocks, self._block)
                 return
         raise hold.error()
 
@@ -294,7 +300,7 @@ class Lease(StaysHere):
         if block is not None:
             with hold.client.state:
                 was_interrupted = block.leave(error)
-                hold.blocks.remove(block)
+                hold.blocks = without(hold.blocks, block)
                 self._block = None
         failure: LockError | None = hold.error() if was_interrupted else None
         try:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from holdfast._sync.acquiring import Acquisition, Refused
@@ -13,6 +14,7 @@ from holdfast._sync.lease import Lease, lease_on
 from holdfast._sync.open_blocks import OpenBlocks
 from holdfast._sync.parents import warn_of_tasks
 from holdfast.core.admission import would_wait
+from holdfast.core.mostly_one import added, each, without
 from holdfast.core.naming import checked_name
 from holdfast.core.staying import StaysHere
 from holdfast.errors import (
@@ -35,7 +37,6 @@ from holdfast.options import (
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    import weakref
     from collections.abc import Callable
     from types import TracebackType
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from holdfast._sync.client import Client
     from holdfast._sync.handle import Handle
     from holdfast._sync.hold import Hold
+    from holdfast.core.mostly_one import MostlyOne
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,9 +70,11 @@ class Lock(StaysHere):
         self.name: str = checked_name(name)
         self.options = options
         self._client = client
-        # In the order of acquiring, and whose they are: the caller of `acquire` may not store the
-        # lease, but mean to end it by `release`.
-        self._handles: dict[Handle, weakref.ref[runtime.Context]] = {}
+        self.ref: weakref.ref[Lock] = weakref.ref(self)
+        """How its holds and handles know it; made once, as it is asked for at every acquire."""
+        # In the order of acquiring: the caller of `acquire` may not store the lease, but mean to
+        # end it by `release`.
+        self._handles: MostlyOne[Handle] = None
         self._entered: OpenBlocks[Lease] = OpenBlocks(client)
         if options is not client.fitting:
             _refuse_misfit(client, options)
@@ -114,7 +118,7 @@ class Lock(StaysHere):
         """End the innermost lease that this thread or task has of this lock object."""
         context = runtime.context()
         with self._client.state:
-            mine = [handle for handle, owner in self._handles.items() if owner() is context]
+            mine = [one for one in each(self._handles) if one.hold.context() is context]
         if not mine:
             raise NotOwner(
                 f"{self.name!r} is not held through this object by the {runtime.OWNER} that "
@@ -137,12 +141,12 @@ class Lock(StaysHere):
 
     def keep(self, handle: Handle) -> None:
         """Know a handle, so that `release` can end it."""
-        self._handles[handle] = handle.hold.context
+        self._handles = added(self._handles, handle)
 
     def forget(self, handle: Handle) -> None:
         """Drop a handle that was ended."""
         with self._client.state:
-            self._handles.pop(handle, None)
+            self._handles = without(self._handles, handle)
 
     def granted(self, attempt: Acquisition) -> Lease:
         """Return the lease of an acquire of this lock, or raise AcquireTimeout."""
@@ -212,7 +216,7 @@ class Lock(StaysHere):
         duty: Duty | None = None
         if runtime.STRUCK_ANYWHERE:
             duty = Duty(self._client, attempt.handles, entered=self._entered, block=lease)
-        self._entered.push(lease, attempt.context)
+        self._entered.push(lease)
         if duty is not None:
             runtime.keep_for_block(self, duty)
         attempt.owes = False  # from here on the block has it

@@ -40,6 +40,16 @@ Attempts = dict[str, Acquisition]
 """By name; kept by whoever asks until the leases are handed over."""
 
 
+class _ManyBlock:
+    """A block around all of them, and who has entered it."""
+
+    __slots__ = ("stack", "whose")
+
+    def __init__(self, stack: runtime.ExitStack, whose: weakref.ref[runtime.Context]) -> None:
+        self.stack: runtime.ExitStack = stack
+        self.whose: weakref.ref[runtime.Context] = whose
+
+
 class AllOf(StaysHere):
     """Holds all of its names, or none.
 
@@ -63,7 +73,7 @@ class AllOf(StaysHere):
         self._options = options
         self._locks = {name: Lock(client, name, options) for name in names}
         self._order = sorted(names, key=str.encode)
-        self._entered: OpenBlocks[runtime.ExitStack] = OpenBlocks(client)
+        self._entered: OpenBlocks[_ManyBlock] = OpenBlocks(client)
         # In the order of acquiring. Handles, not leases: whose thread or task has ended is
         # abandoned, and what keeps a lease alive would hide that.
         self._taken: list[tuple[list[Handle], weakref.ref[runtime.Context]]] = []
@@ -204,10 +214,10 @@ class AllOf(StaysHere):
                 stack.push(lease)
             for lease in leases:
                 lease.enter_block(context)
-            block = stack.pop_all()
+            block = _ManyBlock(stack.pop_all(), weakref.ref(context))
         handles = [handle for one in attempts.values() for handle in one.handles]
         duty = Duty(self._client, handles, entered=self._entered, block=block)
-        self._entered.push(block, context)
+        self._entered.push(block)
         runtime.keep_for_block(self, duty)
         together.owes = False  # from here on the block has them
         return leases
@@ -219,7 +229,7 @@ class AllOf(StaysHere):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._entered.pop().__exit__(kind, error, trace)
+        self._entered.pop().stack.__exit__(kind, error, trace)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(map(repr, self.names))}>"

@@ -4,15 +4,28 @@
 
 from __future__ import annotations
 
-import weakref
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from holdfast.core.mostly_one import added, each, without
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from holdfast._sync.client import Client
+    import weakref
 
-T = TypeVar("T")
+    from holdfast._sync.client import Client
+    from holdfast.core.mostly_one import MostlyOne
+
+
+class Entered(Protocol):
+    """A block, which knows who has entered it."""
+
+    @property
+    def whose(self) -> weakref.ref[runtime.Context]:
+        """The thread or task that entered it."""
+        ...
+
+
+T = TypeVar("T", bound=Entered)
 
 
 class OpenBlocks(Generic[T]):
@@ -22,12 +35,12 @@ class OpenBlocks(Generic[T]):
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._blocks: list[tuple[T, weakref.ref[runtime.Context]]] = []
+        self._blocks: MostlyOne[T] = None
 
-    def push(self, block: T, context: runtime.Context) -> None:
+    def push(self, block: T) -> None:
         """Know that this thread or task, the current one, has entered."""
         with self._client.state:
-            self._blocks.append((block, weakref.ref(context)))
+            self._blocks = added(self._blocks, block)
 
     def pop(self) -> T:
         """Return what the current thread or task leaves: the innermost that it entered.
@@ -36,18 +49,19 @@ class OpenBlocks(Generic[T]):
         likely one whose enterer has ended.
         """
         with self._client.state:
-            blocks = self._blocks
+            blocks = each(self._blocks)
             if len(blocks) > 1:
                 context = runtime.context()
-                mine = [i for i, (_, owner) in enumerate(blocks) if owner() is context]
-                left = [i for i, (_, owner) in enumerate(blocks) if _is_gone(owner())]
-                return blocks.pop((mine or left or [-1])[-1])[0]
-            return blocks.pop()[0]
+                mine = [one for one in blocks if one.whose() is context]
+                blocks = tuple(mine or [one for one in blocks if _is_gone(one.whose())] or blocks)
+            innermost = blocks[-1]
+            self._blocks = without(self._blocks, innermost)
+            return innermost
 
     def discard(self, block: T) -> None:
         """Forget a block that was ended otherwise, if it is here."""
         with self._client.state:
-            self._blocks = [one for one in self._blocks if one[0] is not block]
+            self._blocks = without(self._blocks, block)
 
 
 def _is_gone(owner: runtime.Context | None) -> bool:

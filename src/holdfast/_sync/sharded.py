@@ -134,7 +134,7 @@ class Sharded(StaysHere):
             raise
         handles = [handle for one in taking.attempts for handle in one.handles]
         duty = Duty(self._client, handles, entered=self._entered, block=lease)
-        self._entered.push(lease, taking.context)
+        self._entered.push(lease)
         runtime.keep_for_block(self, duty)
         taking.together.owes = False  # from here on the block has it
         return lease

@@ -13,19 +13,15 @@ from typing import Any
 Context = asyncio.Task[Any]
 
 
-class _Lineage:
-    """A task that took a lease, and those it descends from; the dead are left out."""
+class _Lineage(weakref.ref[Context]):
+    """A task that took a lease, weakly, and those it descends from; the dead are left out.
 
-    __slots__ = ("parent", "task")
+    One object for both: its holds know the task by it, and the collector has less to look at.
+    """
 
-    task: weakref.ref[Context]
+    __slots__ = ("parent",)
+
     parent: _Lineage | None
-
-    def __init__(self, task: Context, parent: _Lineage | None) -> None:
-        while parent is not None and parent.task() is None:
-            parent = parent.parent
-        self.task = weakref.ref(task)
-        self.parent = parent
 
 
 # A child task starts with a copy of its parent's context, so it finds its parent here.
@@ -34,11 +30,17 @@ _lineage: contextvars.ContextVar[_Lineage | None] = contextvars.ContextVar(
 )
 
 
-def remember_context(task: Context) -> None:
-    """Note that the task holds something, for the tasks that it will start."""
+def remember_context(task: Context) -> weakref.ref[Context]:
+    """Note that the task holds something, for the tasks that it will start; return it weakly."""
     lineage = _lineage.get()
-    if lineage is None or lineage.task() is not task:
-        _lineage.set(_Lineage(task, lineage))
+    if lineage is not None and lineage() is task:
+        return lineage
+    while lineage is not None and lineage() is None:
+        lineage = lineage.parent
+    latest = _Lineage(task)
+    latest.parent = lineage
+    _lineage.set(latest)
+    return latest
 
 
 def parents() -> tuple[Context, ...]:
@@ -47,7 +49,7 @@ def parents() -> tuple[Context, ...]:
     lineage = _lineage.get()
     current = asyncio.current_task()
     while lineage is not None:
-        task = lineage.task()
+        task = lineage()
         if task is not None and task is not current:
             found.append(task)
         lineage = lineage.parent

@@ -97,8 +97,9 @@ def context_name(thread: threading.Thread) -> str:
     return thread.name
 
 
-def remember_context(_thread: threading.Thread) -> None:
-    """Do nothing: a thread does not inherit what its starter held."""
+def remember_context(thread: threading.Thread) -> weakref.ref[threading.Thread]:
+    """Return the thread, weakly; none inherits what its starter held."""
+    return weakref.ref(thread)
 
 
 def parents() -> tuple[threading.Thread, ...]:
