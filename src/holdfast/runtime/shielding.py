@@ -56,7 +56,7 @@ def shield(work: Coroutine[Any, Any, T]) -> Generator[Any, None, T]:
 class _Uncancellable:
     """A future as a task needs to see it in order to wait for it; see asyncio.Task."""
 
-    __slots__ = ("_asyncio_future_blocking", "_future", "_loop", "add_done_callback")
+    __slots__ = ("_asyncio_future_blocking", "_future", "_loop")
 
     def __init__(self, future: asyncio.Future[Any]) -> None:
         # The handshake between a future and the task that awaits it: ours is awaited now.
@@ -64,8 +64,9 @@ class _Uncancellable:
         self._asyncio_future_blocking = True
         self._future = future
         self._loop = future.get_loop()
-        # The future's own, written in C, since every release passes here.
-        self.add_done_callback = future.add_done_callback
+
+    def add_done_callback(self, callback: Any, *, context: Any = None) -> None:  # noqa: ANN401
+        self._future.add_done_callback(callback, context=context)
 
     def done(self) -> bool:
         return self._future.done()

@@ -29,6 +29,7 @@ async def answered(data: bytes) -> list[object]:
     link.connection_made(Transport())  # type: ignore[arg-type]
     moment = asyncio.get_running_loop().time() + 60
     both = [link.send(meta.NOOP, deadline=moment) for _ in range(2)]
+    await asyncio.sleep(0)  # they go out
     link.data_received(data)
     return list(await asyncio.gather(*both, return_exceptions=True))
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from holdfast import OutcomeUnknown
 from holdfast.backends.redis.connection.aio import Link, Wire, kind_of_connection
 from holdfast.backends.redis.resp import packed
 from holdfast.backends.wires.aio import AT_ONCE
@@ -133,5 +136,22 @@ def test_a_loop_goes_to_sleep_although_no_answer_comes():
         link.data_received(b":1\r\n")
         assert await reply == 1
         link.close()
+
+    asyncio.run(play())
+
+
+def test_what_comes_before_a_request_has_gone_out_is_not_its_answer():
+    """Whatever the server meant by it: a grant that nobody asked for is held by nobody."""
+
+    async def play() -> None:
+        _, link, wire = linked()
+        first, second = wire.asks(), wire.asks()
+
+        link.data_received(b":7\r\n:8\r\n")
+
+        assert await first == 7
+        with pytest.raises(OutcomeUnknown):
+            await second
+        assert not link.is_open
 
     asyncio.run(play())

@@ -53,17 +53,6 @@ class Waiting(Protocol):
         ...
 
 
-class Pending:
-    """A request that was sent, or will be in this turn of the loop."""
-
-    __slots__ = ("deadline", "reply", "sent_at")
-
-    def __init__(self, reply: Waiting, deadline: float) -> None:
-        self.reply: Waiting = reply
-        self.deadline: float = deadline
-        self.sent_at: float = 0.0
-
-
 class SocketLink(asyncio.Protocol):
     """One connection; times are the loop's."""
 
@@ -76,7 +65,12 @@ class SocketLink(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._parser = parser
         self._outbox: list[bytes] = []
-        self._pending: deque[Pending] = deque()
+        # Of each request that was sent, or will be in this turn of the loop, in three columns: who
+        # waits, until when, and, if it was sent, since when. An object for each would be one more
+        # that the garbage collector looks at, for each of a thousand tasks.
+        self._waiting: deque[Waiting] = deque()
+        self._deadlines: deque[float] = deque()
+        self._sent_at: deque[float] = deque()
         self._heard_at = 0.0
         self._looking = Looking()
         self._timer = OneTimer(self._look)
@@ -90,7 +84,7 @@ class SocketLink(asyncio.Protocol):
     @property
     def owed(self) -> int:
         """How many replies are still to come, also those that nobody waits for any more."""
-        return len(self._pending)
+        return len(self._waiting)
 
     def send(self, request: bytes, *, deadline: float) -> asyncio.Future[Any]:
         """Return the future of the reply; it fails with OutcomeUnknown."""
@@ -103,17 +97,19 @@ class SocketLink(asyncio.Protocol):
         if not self._outbox:
             self._loop.call_soon(self._flush)
         self._outbox.append(request)
-        self._pending.append(Pending(reply, deadline))
+        self._waiting.append(reply)
+        self._deadlines.append(deadline)
         self._timer.at(deadline)
 
     def ask(self, request: bytes, patience: float) -> asyncio.Future[Any]:
         """As `send`, for so many seconds, and at once where there is no use in gathering more."""
         # All in one frame: every acquire and every release passes here.
-        loop, outbox, waiting = self._loop, self._outbox, self._pending
+        loop, outbox, waiting = self._loop, self._outbox, self._waiting
         deadline = loop.time() + patience
         reply: asyncio.Future[Any] = asyncio.Future(loop=loop)
         outbox.append(request)
-        waiting.append(pending := Pending(reply, deadline))
+        waiting.append(reply)
+        self._deadlines.append(deadline)
         if deadline < self._timer.moment:
             self._timer.at(deadline)
         if len(waiting) == 1:
@@ -122,19 +118,19 @@ class SocketLink(asyncio.Protocol):
             if self._looking.sleeps:
                 self._looking.sleeps -= 1
             else:
-                self._linger(pending, deadline - patience + LOOK_FOR, LOOKS)
+                self._linger(reply, deadline - patience + LOOK_FOR, LOOKS)
         elif len(outbox) == 1:
             loop.call_soon(self._flush)
         elif len(outbox) >= AT_ONCE:
             self._flush()
         return reply
 
-    def _linger(self, pending: Pending, until: float, looks: int) -> None:
+    def _linger(self, reply: Waiting, until: float, looks: int) -> None:
         """Keep the loop from going to sleep, for as long as a server nearby takes to answer."""
-        if not self._pending or self._pending[0] is not pending:
+        if not self._waiting or self._waiting[0] is not reply:
             self._looking.found()
         elif looks and self._loop.time() < until:
-            self._loop.call_soon(self._linger, pending, until, looks - 1)
+            self._loop.call_soon(self._linger, reply, until, looks - 1)
         else:
             self._looking.was_in_vain()
 
@@ -146,25 +142,26 @@ class SocketLink(asyncio.Protocol):
 
     def _flush(self) -> None:
         if self._outbox and self.is_open:
-            now = self._loop.time()
-            for one in reversed(self._pending):
-                if one.sent_at:
-                    break
-                one.sent_at = now
+            unsent = len(self._waiting) - len(self._sent_at)
+            self._sent_at.extend([self._loop.time()] * unsent)
             self._transport.write(b"".join(self._outbox))
         self._outbox.clear()
 
     def data_received(self, data: bytes) -> None:
         """Give the replies to those who wait for them."""
         self._heard_at = self._loop.time()
-        parser, waiting, peculiar = self._parser, self._pending, self._peculiar
+        parser, peculiar = self._parser, self._peculiar
+        waiting, deadlines, sent_at = self._waiting, self._deadlines, self._sent_at
         try:
             parser.feed(data)
             while (reply := parser.next()) is not MORE:
-                if reply.__class__ is peculiar or not waiting:
+                if reply.__class__ is peculiar or not sent_at:
                     self._take(reply)
-                elif not (asked := waiting.popleft().reply).done():
-                    asked.set_result(reply)
+                else:
+                    deadlines.popleft()
+                    sent_at.popleft()
+                    if not (asked := waiting.popleft()).done():
+                        asked.set_result(reply)
         except (Gibberish, ValueError) as error:
             self._lose(error)
 
@@ -173,12 +170,13 @@ class SocketLink(asyncio.Protocol):
         self._answer(reply)
 
     def _answer(self, reply: Any) -> None:  # noqa: ANN401 - as above
-        if not self._pending:
+        if not self._sent_at:
             self._lose(Gibberish(repr(reply)[:40]))
             return
-        pending = self._pending.popleft()
-        if not pending.reply.done():
-            pending.reply.set_result(reply)
+        self._deadlines.popleft()
+        self._sent_at.popleft()
+        if not (asked := self._waiting.popleft()).done():
+            asked.set_result(reply)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell all who wait."""
@@ -190,11 +188,11 @@ class SocketLink(asyncio.Protocol):
         self.lost.set_result(None)
         self._transport.abort()
         self._timer.cancel()
-        for pending in self._pending:
-            if not pending.reply.done():
-                pending.reply.set_exception(self._unanswered(error))
-        self._pending.clear()
-        self._outbox.clear()
+        for one in self._waiting:
+            if not one.done():
+                one.set_exception(self._unanswered(error))
+        for column in (self._waiting, self._deadlines, self._sent_at, self._outbox):
+            column.clear()
 
     def _unanswered(self, error: BaseException) -> LockError:
         unknown = OutcomeUnknown(f"{self.where} did not answer: {error}")
@@ -203,13 +201,16 @@ class SocketLink(asyncio.Protocol):
 
     def _look(self) -> None:
         now = self._loop.time()
-        late = [one for one in self._pending if one.deadline <= now]
-        waited_for = [one for one in late if not one.reply.done()]
-        for one in waited_for:
-            one.reply.set_exception(self._unanswered(TimeoutError("no answer in time")))
-        moments = [one.deadline for one in self._pending if one.deadline > now]
+        all_of_them = zip(self._waiting, self._deadlines, strict=True)
+        for one in [one for one, deadline in all_of_them if deadline <= now and not one.done()]:
+            one.set_exception(self._unanswered(TimeoutError("no answer in time")))
+        moments = [one for one in self._deadlines if one > now]
         # Those who are late keep their places, so the first of them tells how long it lasts.
-        unheard = (one.sent_at for one in late if one.sent_at and one.sent_at >= self._heard_at)
+        unheard = (
+            sent_at
+            for sent_at, deadline in zip(self._sent_at, self._deadlines, strict=False)
+            if deadline <= now and sent_at >= self._heard_at
+        )
         silent_since = next(unheard, None)
         if silent_since is not None:
             if now >= silent_since + SILENCE:
