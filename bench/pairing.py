@@ -44,6 +44,11 @@ class Ratios:
         lowest, highest = math.floor(middle - beside), math.ceil(middle + beside)
         return ranked[max(0, lowest)], ranked[min(number - 1, highest)]
 
+    def times(self) -> str:
+        """Return it as how many times the other one is as quick."""
+        lowest, highest = self.between
+        return f"{self.median:.1f} x ({lowest:.1f} to {highest:.1f})"
+
     def __str__(self) -> str:
         lowest, highest = self.between
         return f"{self.median:.3f} ({lowest:.3f} to {highest:.3f})"
@@ -51,12 +56,14 @@ class Ratios:
 
 @dataclass
 class Paired:
-    """One beside the other, by the clock and of the processor, and its own seconds per cycle."""
+    """One beside the other, by the clock and of the processor, and the seconds per cycle."""
 
     passed: Ratios = field(default_factory=Ratios)
     worked: Ratios = field(default_factory=Ratios)
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
+    others: list[float] = field(default_factory=list)
+    """The seconds of the other."""
 
 
 def paired(
@@ -73,6 +80,7 @@ def paired(
         found.worked.found.append(ours[1] / theirs[1])
         found.seconds.append(ours[0])
         found.cpu.append(ours[1])
+        found.others.append(theirs[0])
     return found
 
 

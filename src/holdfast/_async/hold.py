@@ -177,7 +177,9 @@ class AsyncHold:
 
     def add(self, handle: AsyncHandle) -> None:
         """Know a further handle."""
-        self._handles = added(self._handles, weakref.ref(handle))
+        ref = weakref.ref(handle)
+        hash(ref)  # while it can be told: of one whose handle is gone, Python knows only this
+        self._handles = added(self._handles, ref)
 
     def remove(self, handle: AsyncHandle) -> None:
         """Forget a handle: a hold that is re-entered a million times must not remember each."""
