@@ -179,7 +179,9 @@ class Hold:
 
     def add(self, handle: Handle) -> None:
         """Know a further handle."""
-        self._handles = added(self._handles, weakref.ref(handle))
+        ref = weakref.ref(handle)
+        hash(ref)  # while it can be told: of one whose handle is gone, Python knows only this
+        self._handles = added(self._handles, ref)
 
     def remove(self, handle: Handle) -> None:
         """Forget a handle: a hold that is re-entered a million times must not remember each."""
