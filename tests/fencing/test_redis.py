@@ -11,7 +11,8 @@ import redis
 import redis.asyncio.sentinel
 import redis.sentinel
 import valkey
-from both_flavours import FLAVOURS, Loop
+from both_flavours import FLAVOURS
+from own_loop import Loop
 from servers.redis import shared_server
 from servers.redis_cluster import shared_cluster
 from servers.redis_sentinels import shared_sentinels

@@ -13,7 +13,7 @@ from typing import Any
 import asyncmy
 import psycopg
 import pymysql
-from both_flavours import Loop
+from own_loop import Loop
 from servers import mariadb, postgresql
 from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine

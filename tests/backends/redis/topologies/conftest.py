@@ -9,7 +9,8 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from both_flavours import FLAVOURS, Loop
+from both_flavours import FLAVOURS
+from own_loop import Loop
 from servers.redis_divided_cluster import DividedCluster, shared_divided_cluster
 from servers.redis_sentinels import shared_sentinels
 
