@@ -1,20 +1,20 @@
-"""Clusters of Redis that the tests of one run share."""
+"""Clusters of Redis that the tests of one room share."""
 
 from __future__ import annotations
 
-from functools import cache
+from servers.sharing import shared_in_its_room
 
 from holdfast.challenge.servers.certificates import certificates
 from holdfast.challenge.servers.redis_cluster import ClusterServers
 
 
-@cache
+@shared_in_its_room
 def shared_cluster() -> ClusterServers:
-    """Return a cluster that all tests of this run share; each uses its own namespace."""
+    """Return a cluster that all tests of this room share; each uses its own namespace."""
     return ClusterServers().start()
 
 
-@cache
+@shared_in_its_room
 def shared_tls_cluster() -> ClusterServers:
-    """Return a cluster that speaks TLS alone, for all tests of this run."""
+    """Return a cluster that speaks TLS alone, for all tests of this room."""
     return ClusterServers(tls=certificates()).start()

@@ -9,8 +9,9 @@ import struct
 import time
 from collections.abc import AsyncGenerator
 from contextlib import suppress
-from functools import cache
 from typing import Self
+
+from servers.sharing import shared_in_its_room
 
 from holdfast.backends.redis.routing import SLOTS
 from holdfast.challenge.servers.proxy import Message, Proxy
@@ -173,7 +174,7 @@ class DividedCluster(ClusterServers):
         self._buses.clear()
 
 
-@cache
+@shared_in_its_room
 def shared_divided_cluster() -> DividedCluster:
-    """Return a cluster that all tests of this run share; heal it before use."""
+    """Return a cluster that all tests of this room share; heal it before use."""
     return DividedCluster().start()

@@ -1,13 +1,13 @@
-"""Nodes of Redlock that the tests of one run share."""
+"""Nodes of Redlock that the tests of one room share."""
 
 from __future__ import annotations
 
-from functools import cache
+from servers.sharing import shared_in_its_room
 
 from holdfast.challenge.servers.redlock import RedlockNodes
 
 
-@cache
+@shared_in_its_room
 def shared_nodes() -> RedlockNodes:
-    """Return nodes that all tests of this run share; each uses its own namespace."""
+    """Return nodes that all tests of this room share; each uses its own namespace."""
     return RedlockNodes().start()

@@ -1,8 +1,9 @@
 """Servers that the tests of one room share: started for the first, ended when the room is left.
 
 A group that elects its leader is busy for as long as it runs, asked or not: three members of
-etcd take three hundredths of a processor. Each worker has one, and six of them that run to the
-end although all who asked are done take a tenth of a machine with two.
+etcd take three hundredths of a processor, a cluster of Redis two, and five nodes of Redlock one.
+Each worker has its own; those that ran to the end although all who asked are done would take a
+tenth of a machine with two.
 """
 
 from __future__ import annotations

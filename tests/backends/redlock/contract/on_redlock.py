@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from holdfast import AsyncBackend, Backend
@@ -25,6 +26,12 @@ class Store:
     namespaces: list[str]
     node_timeout: float = 5.0
     """Not on trial: on a busy machine a node may stand still for so long."""
+    ending: ExitStack = field(default_factory=ExitStack)
+    """What is left when all have asked."""
+
+    def stop(self) -> None:
+        """End what is its own."""
+        self.ending.close()
 
 
 def namespaces() -> list[str]:

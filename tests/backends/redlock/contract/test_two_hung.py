@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from contextlib import ExitStack
 
 from backends.redlock.contract.on_redlock import (
     EACH_COUNTS,
@@ -11,17 +11,19 @@ from backends.redlock.contract.on_redlock import (
     Store,
     namespaces,
 )
+from servers.sharing import shared_in_its_room
 
 from holdfast.challenge.servers.redlock import RedlockNodes
 
 
-@cache
+@shared_in_its_room
 def store() -> Store:
-    nodes, known = RedlockNodes().start(), namespaces()
+    ending, known = ExitStack(), namespaces()
+    nodes = ending.enter_context(RedlockNodes())
     nodes.found(known)
     for one in nodes[1:3]:
         one.pause()
-    return Store(nodes.url, known, node_timeout=1.5)
+    return Store(nodes.url, known, node_timeout=1.5, ending=ending)
 
 
 class TestAsync(AsyncContractOnRedlock):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from contextlib import ExitStack
 
 from backends.redlock.contract.on_redlock import (
     EACH_COUNTS,
@@ -12,20 +12,22 @@ from backends.redlock.contract.on_redlock import (
     Store,
     namespaces,
 )
+from servers.sharing import shared_in_its_room
 
 from holdfast.challenge.servers.proxy import Proxy
 from holdfast.challenge.servers.redlock import RedlockNodes, url_of
 
 
-@cache
+@shared_in_its_room
 def store() -> Store:
-    nodes, known = RedlockNodes().start(), namespaces()
+    ending, known = ExitStack(), namespaces()
+    nodes = ending.enter_context(RedlockNodes())
     nodes.found(known)
-    proxies = [Proxy(one.port).__enter__() for one in nodes[1:3]]
+    proxies = [ending.enter_context(Proxy(one.port)) for one in nodes[1:3]]
     for one in proxies:
         # What is asked about a name; how they greet is let through, so that they are asked.
         one.lose_reply_to(b"}:hold", times=math.inf)
-    return Store(url_of(nodes[0], *proxies, *nodes[3:]), known, node_timeout=1.5)
+    return Store(url_of(nodes[0], *proxies, *nodes[3:]), known, node_timeout=1.5, ending=ending)
 
 
 class TestAsync(AsyncContractOnRedlock):
