@@ -7,7 +7,7 @@ import contextvars
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from holdfast.runtime.clock import Clock
-from holdfast.testing.clock import VirtualClock, VirtualTimeLoop
+from holdfast.testing.clock import LATER, SOON, VirtualClock, VirtualTimeLoop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -63,8 +63,9 @@ def start(function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
 
 async def until(condition: Callable[[], object], *, clock: Clock, within: float = 10.0) -> None:
     """Wait until the condition is true; fail when it does not come true in time."""
-    deadline = clock.now() + within
+    deadline, pause = clock.now() + within, SOON
     while not condition():
         if clock.now() >= deadline:
             raise AssertionError(f"still not true after {within} s")
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.1, LATER)

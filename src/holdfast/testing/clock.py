@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 
+SOON, LATER = 0.002, 0.02
+"""So long after a look of the contract comes the next, in seconds; each look is a little later than
+the one before. What takes long is not asked a thousand times: the processor is the subject's."""
+
+
 class ManualClock(Clock):
     """Stands still until it is advanced; give it to a client and to its backend.
 

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from holdfast.runtime.clock import Clock
+from holdfast.testing.clock import LATER, SOON
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,8 +66,9 @@ def start(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Runnin
 
 def until(condition: Callable[[], object], *, clock: Clock, within: float = 10.0) -> None:
     """Wait until the condition is true; fail when it does not come true in time."""
-    deadline = clock.now() + within
+    deadline, pause = clock.now() + within, SOON
     while not condition():
         if clock.now() >= deadline:
             raise AssertionError(f"still not true after {within} s")
-        time.sleep(0.002)
+        time.sleep(pause)
+        pause = min(pause * 1.1, LATER)
