@@ -61,8 +61,9 @@ def definite_holds(operations: Iterable[Operation]) -> list[Hold]:
             until[key] = max(one.invoked, until.get(key, one.invoked))
             if one.act == "release":
                 released[key] = one.answered
-    # Those that were entered last come first, so that a proof goes all the way out.
-    for key, one in sorted(granted.items(), key=lambda each: each[1].invoked, reverse=True):
+    # Those that were entered last come first, so that a proof goes all the way out. By their
+    # number: a clock may say the same time twice.
+    for key, one in sorted(granted.items(), key=lambda each: each[1].hold, reverse=True):
         outer = (one.client, one.within) if one.within is not None else None
         if outer in granted and key in until:
             until[outer] = max(until[key], until.get(outer, until[key]))
