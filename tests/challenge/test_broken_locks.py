@@ -13,10 +13,10 @@ GRANTS = 10
 SCHEDULES = {flaw.schedule: flaw for flaw in FLAWS}
 
 
-@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("flaw", FLAWS, ids=lambda flaw: flaw.name)
-def test_what_is_wrong_with_a_broken_lock_is_found(flaw, seed, tmp_path):
-    outcome = caught(flaw, seed, within=WITHIN, folder=tmp_path)
+def test_what_is_wrong_with_a_broken_lock_is_found(flaw, tmp_path):
+    """By the first seed; `make challenge` tries twenty."""
+    outcome = caught(flaw, 1, within=WITHIN, folder=tmp_path)
 
     assert outcome.verdict == "invalid"
     assert flaw.kind in {finding.kind for finding in outcome.findings}
