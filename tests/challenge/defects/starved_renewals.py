@@ -16,8 +16,8 @@ from holdfast.challenge.clients.holdfast_locks import AsyncContender, AsyncHeld
 from holdfast.errors import LockError
 from holdfast.runtime.working import TaskWorker, ThreadWorker
 
-CROWD = 2000
-"""So many come and go: to answer all of them once takes longer than a ttl of one second lasts."""
+CROWD = 1000
+"""So many come and go: to answer all of them once takes longer than half a second, the ttl."""
 HURRY = 0.05
 """So many seconds each of them waits."""
 

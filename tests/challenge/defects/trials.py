@@ -53,6 +53,7 @@ TRIALS = {
         90.0,
         clients=1,
         workload="slow-lock",
+        ttl=0.5,
         mended="challenge.defects.starved_renewals:Crowded",
     ),
     "leaked_descriptors": Trial(
