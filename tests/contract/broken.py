@@ -31,6 +31,7 @@ from holdfast._async.lease import lease_on
 from holdfast.backends.memory._async.backend import AsyncMemoryBackend
 from holdfast.backends.memory.store import MemoryStore
 from holdfast.core.door import Door
+from holdfast.core.mostly_one import each
 from holdfast.runtime.clock import Clock
 from holdfast.testing import AsyncBackendContract
 
@@ -251,7 +252,7 @@ class _FailureReleases(AsyncLock):
         try:
             return await super().acquire(**options)
         except AcquireTimeout:
-            for handle in list(self._handles):
+            for handle in each(self._handles):
                 await lease_on(handle).release()
             raise
 
