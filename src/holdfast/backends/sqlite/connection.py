@@ -11,6 +11,7 @@ one is open: whoever leaves ends it, and whoever comes and finds one that nobody
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 import time
 from typing import TYPE_CHECKING, TypeVar
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LOOKS_EVERY = 1.0
+"""So often at most it is looked whether the file that is open is still the one at its path."""
+
 
 class Connection:
     """One client's connection; its calls come one at a time.
@@ -49,6 +53,8 @@ class Connection:
         self._sqlite: sqlite3.Connection | None = None
         self._gate = gate_of(path)
         self._shift = 0.0
+        self._file: os.stat_result | None = None
+        self._looked_at = 0.0
         forking.forget_in_child(self)
 
     def now(self) -> float:
@@ -174,6 +180,8 @@ class Connection:
             sqlite is None
             or sqlite.in_transaction
             or (client and not presence.is_announced(client))
+            # By the deadlines, which are all about as far away: no clock is asked for it.
+            or not self._looked_at <= deadline < self._looked_at + LOOKS_EVERY
         ):
             self.is_inside = True
             try:
@@ -183,8 +191,33 @@ class Connection:
                 self.is_inside = False
         return presence
 
+    def _come_back(self, deadline: float) -> None:
+        """Let go of files that somebody removed or replaced: all others use those at the path.
+
+        Else we would hold what we took in a file of our own, for as long as this process lives.
+        """
+        self._looked_at = deadline
+        if self._sqlite is not None and not self._is_at_its_path():
+            # SQLite sees it too, and leaves alone what is called like its log beside the path.
+            self._disconnect()
+        self.presence.come_back()
+
+    def _is_at_its_path(self) -> bool:
+        try:
+            found = self._found()
+        except OSError:
+            return True  # nobody can tell
+        return bool(found and self._file and os.path.samestat(self._file, found))
+
+    def _found(self) -> os.stat_result | None:
+        try:
+            return self.path.stat()
+        except FileNotFoundError:
+            return None
+
     def _make_ready(self, client: str, deadline: float) -> None:
         try:
+            self._come_back(deadline)
             if self._sqlite is None:
                 check_path(self.path, create_directory=self._create_directory)
                 self._connect(deadline)
@@ -205,6 +238,8 @@ class Connection:
 
     def _connect(self, deadline: float) -> None:
         try:
+            # Before: of one that is replaced right now the next look tells.
+            self._file = self._found()
             self._sqlite = sqlite3.connect(
                 self.path, timeout=0, isolation_level=None, check_same_thread=False
             )
@@ -217,6 +252,7 @@ class Connection:
             self._shift = self.transact(
                 lambda: adopt(self, clock=self._clock, is_alone=is_alone), deadline
             )
+            self._file = self._file or self._found()
             self.presence.share()
         except BaseException:
             self._disconnect()

@@ -80,8 +80,11 @@ class Presence:
         if self.is_announced(client):
             return
         self._sweep()
-        path = self._path(client)
-        while client not in self._own:
+        self._lock_file_of(client)
+
+    def _lock_file_of(self, client: str) -> None:
+        path, before = self._path(client), self._own.get(client)
+        while self._own.get(client) is before:
             own = Descriptor(path, create=True)
             try:
                 here.lock_alone(own)
@@ -89,10 +92,26 @@ class Presence:
                     self._own[client] = own
                     _here[client] = os.getpid()
             finally:
-                if client not in self._own:
+                if self._own.get(client) is not own:
                     # Somebody's sweep took the unlocked file for a dead client's, and we try
                     # again; or an interrupt struck, and whoever tries again must not wait for us.
                     own.close()
+
+    def come_back(self) -> None:
+        """Be seen as alive again where somebody has removed our files.
+
+        The new ones before the old are let go: to this process we have never been away.
+        """
+        known = list(self._own.items())
+        lost = [client for client, own in known if not _is_same_file(own, self._path(client))]
+        if not lost:
+            return
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        boot = Descriptor(self._directory / "boot", create=True)
+        here.lock_shared(boot)
+        self._boot = boot
+        for client in lost:
+            self._lock_file_of(client)
 
     def is_gone(self, client: str) -> bool:
         """Whether the client's process is dead; an id without presence ends by its ttl."""

@@ -1,0 +1,111 @@
+"""The file, or what stands beside it, is removed or replaced while clients are using it."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast import Locks
+
+PATIENCE = 60.0
+
+
+def until(happens: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not happens():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def is_refused(locks: Locks) -> bool:
+    lease = locks.lock("door").try_acquire()
+    if lease is not None:
+        lease.release()
+    return lease is None
+
+
+@pytest.fixture
+def old(url) -> Iterator[Locks]:
+    """A client that was there before."""
+    with Locks(url) as locks:
+        locks.lock("other").acquire().release()
+        yield locks
+
+
+@pytest.fixture
+def new(url) -> Iterator[Locks]:
+    with Locks(url) as locks:
+        yield locks
+
+
+def remove(path: Path) -> None:
+    for one in path.parent.glob(f"{path.name}*"):
+        if one.is_file():
+            one.unlink()
+
+
+def test_those_who_had_a_removed_file_open_exclude_those_who_came_later(path, url, old, new):
+    """Else the old ones would hold in a file of their own for as long as they run."""
+    remove(path)
+
+    with new.lock("door") as lease:
+        until(lambda: is_refused(old))
+        with Locks(url) as third:  # the old one took no log along when it let go
+            assert is_refused(third)
+        lease.check()
+
+    until(lambda: not is_refused(old))
+
+
+def test_the_holder_in_a_removed_file_is_told(path, old, new):
+    """As by a server that has forgotten everything: at its next renewal."""
+    lease = old.lock("door", ttl=1.0).acquire()
+    remove(path)
+
+    assert lease.lost.wait(PATIENCE)
+    assert lease.lost.reason in ("taken", "expired")
+    successor = new.lock("door").acquire(timeout=PATIENCE)
+    assert successor.token > lease.token
+    successor.release()
+
+
+def test_who_waits_at_a_removed_file_is_let_in_by_the_new_one(path, url, old, new):
+    with Locks(url) as dead:
+        dead.lock("door", ttl=600, renew=False).acquire()
+        remove(path)
+        old.lock("door").acquire(timeout=PATIENCE).release()
+
+    new.lock("door").acquire(timeout=PATIENCE).release()
+
+
+def test_a_copy_in_its_place_goes_on_with_what_it_holds(path, old, new, tmp_path):
+    """A backup that is put back: the holder is renewed in it, and keeps others out."""
+    lease = old.lock("door", ttl=600.0, renew=False).acquire()
+    copy = tmp_path / "copy.db"
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    remove(path)
+    copy.rename(path)
+
+    [seen] = new.inspect("door").holders
+    until(lambda: lease.renew() or new.inspect("door").holders[0].remaining > seen.remaining)
+    assert is_refused(new)
+    lease.release()
+    new.lock("door").acquire(timeout=PATIENCE).release()
+
+
+def test_a_client_whose_file_of_life_was_removed_makes_another(path, old, new):
+    """Without it everybody would take what it holds for a dead client's."""
+    clients = path.with_name(f"{path.name}-clients")
+    shutil.rmtree(clients)
+
+    until(lambda: not is_refused(old) and list(clients.glob("*.client")))
+
+    with old.lock("door"):
+        assert is_refused(new)
