@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import importlib
 import json
+import sqlite3
+import time
+from contextlib import closing
 
 import pytest
 from click.testing import CliRunner
 
+from holdfast import Locks
 from holdfast.cli.app import app
 from holdfast.cli.demo.play import Play, Span
 from holdfast.cli.demo.timeline import timeline
+from holdfast.cli.demo.transaction import request
 
 FIELDS = ["story", "guarded", "sold", "stock", "duplicates", "stale_writes", "seconds"]
 
@@ -89,3 +94,20 @@ def test_the_timeline_draws_what_is_too_short_for_a_column():
     row, *_ = timeline(_play(Span("A", 0.0, 0.0001), Span("A", 0.5, 1.0)))
 
     assert row.plain.split()[1].startswith("▌·")
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_sale_is_over_before_the_next_one_may_begin(guarded):
+    """Else a late process draws it over the next one, as if two had held the lock."""
+    traced: list[tuple[str, float]] = []
+    with Locks("memory://") as locks, closing(sqlite3.connect(":memory:")) as shop:
+        shop.execute("CREATE TABLE stock (n INTEGER)")
+        shop.execute("INSERT INTO stock VALUES (1)")
+        shop.commit()
+        shop.set_trace_callback(lambda statement: traced.append((statement, time.monotonic())))
+
+        sale = request(shop, locks.lock("stock"), guarded=guarded)
+
+    assert sale is not None
+    [committed] = [at for statement, at in traced if statement == "COMMIT"]
+    assert sale[0] <= sale[1] <= committed

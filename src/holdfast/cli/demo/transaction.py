@@ -62,8 +62,12 @@ def play(url: str | None, *, guarded: bool) -> Play:
     )
 
 
-def request(shop: sqlite3.Connection, lock: Lock, *, guarded: bool) -> float | None:
-    """Sell one, if one is left, as a framework lets a handler do it; return since when."""
+def request(shop: sqlite3.Connection, lock: Lock, *, guarded: bool) -> tuple[float, float] | None:
+    """Sell one, if one is left, as a framework lets a handler do it; return from when to when.
+
+    Until just before the commit, which frees the lock: what is measured later is drawn over the
+    sale of the next one.
+    """
     with ExitStack() as framework:  # what it was given is committed when the request is over
         with lock as lease:
             framework.enter_context(hold_until_commit(lease, shop) if guarded else shop)
@@ -73,7 +77,8 @@ def request(shop: sqlite3.Connection, lock: Lock, *, guarded: bool) -> float | N
                 shop.execute("UPDATE stock SET n = ?", [left - 1])
         if left:
             time.sleep(RECEIPT)  # a receipt is written
-    return begin if left else None
+        end = time.monotonic()
+    return (begin, end) if left else None
 
 
 def work(me: str, file: str, name: str, *, guarded: bool) -> None:
@@ -84,8 +89,8 @@ def work(me: str, file: str, name: str, *, guarded: bool) -> None:
         lock = locks.lock(name)
         tell("ready")
         await_word()
-        while (begin := request(shop, lock, guarded=guarded)) is not None:
-            sales.append((begin, time.monotonic()))
+        while (sale := request(shop, lock, guarded=guarded)) is not None:
+            sales.append(sale)
     for begin, end in sales:
         tell("sold", begin=begin, end=end)
 
