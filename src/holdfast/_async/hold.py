@@ -120,11 +120,10 @@ class AsyncHold:
 
     def become(self, then: Holding) -> bool:
         """Take that state; false if it cannot follow, because another was quicker."""
-        with self.client.state:
-            if then not in LEADS_TO[self.holding]:
-                return False
-            self.holding = then
-            return True
+        if then not in LEADS_TO[self.holding]:
+            return False
+        self.holding = then
+        return True
 
     def end(self, then: Holding, now: float, *, told_as: type[Event] = Released) -> bool:
         """End it by the holder's will, and tell so once; false if another was quicker."""

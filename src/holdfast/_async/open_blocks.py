@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from holdfast.core.mostly_one import added, each, without
+from holdfast.core.mostly_one import Several, added, each, without
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
@@ -47,6 +47,10 @@ class AsyncOpenBlocks(Generic[T]):
         likely one whose enterer has ended.
         """
         with self._client.state:
+            only = self._blocks
+            if only is not None and not isinstance(only, Several):
+                self._blocks = None
+                return only
             blocks = each(self._blocks)
             if len(blocks) > 1:
                 context = runtime.context()

@@ -187,8 +187,11 @@ class Client:
     def remove(self, hold: Hold) -> None:
         """Forget the hold."""
         with self.state:
-            self.watchdog.watched.pop(hold, None)
-            self.holds.remove(hold)
+            self._drop(hold)
+
+    def _drop(self, hold: Hold) -> None:
+        self.watchdog.watched.pop(hold, None)
+        self.holds.remove(hold)
 
     def left_behind(self, what: Acquisition | Duty) -> None:
         """Let the background clear up what an interrupt left; no lock is taken, from any thread."""
@@ -218,14 +221,14 @@ class Client:
 
     def end(self, hold: Hold) -> None:
         """Release a hold; raise LeaseLost if it was over before."""
-        self.remove(hold)
-        if self.closing.is_shut or hold.lost_by == "forked":
-            raise hold.error()
-        now = self.clock.now()
+        # In one step: the background may be about to send it too, if the caller was interrupted.
         with self.state:
+            self._drop(hold)
+            if self.closing.is_shut or hold.lost_by == "forked":
+                raise hold.error()
+            now = self.clock.now()
             # What was sent while trusted is clean whatever a repeat answers: the first request may
-            # have been the one that freed it. In one step: the background may be about to send it
-            # too, if the caller was interrupted before.
+            # have been the one that freed it.
             was_sent_before = hold.holding in SENT
             was_trusted = was_sent_before or (hold.is_trusted(now) and hold.become(RELEASING))
         deadline = now + self.request_timeout
