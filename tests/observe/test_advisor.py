@@ -10,7 +10,7 @@ import pytest
 from both_flavours import FLAVOURS, Flavour
 from virtual import virtual
 
-from holdfast import AsyncLocks, ConfigurationError, LeaseLost
+from holdfast import AcquireTimeout, AsyncLocks, ConfigurationError, LeaseLost
 from holdfast.backends.memory.store import MemoryStore
 from holdfast.observe import Advice, Advisor
 from holdfast.observe.advice import Kind
@@ -169,6 +169,28 @@ def test_one_advisor_hears_several_clients() -> None:
     [figures] = run_in_virtual_time(main()).figures()
 
     assert figures.holds.count == 40
+
+
+def test_what_it_is_called_with_counts_as_what_it_takes_of_a_client() -> None:
+    async def main() -> tuple[Advisor, Advisor]:
+        given, called = Advisor(), Advisor()
+        locks, _ = virtual(on_event=[given, called.__call__])
+        holding = asyncio.create_task(worked(locks, "order:1", 50.0))
+        await asyncio.sleep(0.1)
+        with pytest.raises(AcquireTimeout):
+            await locks.lock("order:1").acquire(timeout=0.5)
+        waiting = asyncio.create_task(worked(locks, "order:1", 0.2))
+        await worked(locks, "order:2", 40.0, ttl=30.0, renew=False)
+        await asyncio.gather(holding, waiting)
+        async with locks.semaphore("seats", capacity=3):
+            await asyncio.sleep(25.0)
+        await locks.aclose()
+        return given, called
+
+    given, called = run_in_virtual_time(main())
+
+    assert given.figures() == called.figures()
+    assert {one.kind for one in given.figures()} == {"lock", "semaphore"}
 
 
 @pytest.fixture(params=FLAVOURS)

@@ -53,6 +53,9 @@ One tuple, and not one for the facts within another: until it is delivered it is
 Python's collector has to look at, and that was felt.
 """
 
+AT: Final = 3
+"""Where a note says when it was."""
+
 FACTS: Final = 5
 """Where the facts begin in a note."""
 

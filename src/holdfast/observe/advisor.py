@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from holdfast.core.telling import Sink, facts_of, kind_of, own_fields
+from holdfast.core.telling import Sink, own_fields
 from holdfast.observe.advising import advice_on
-from holdfast.observe.summary import Summary
+from holdfast.observe.summary import Summary, Told
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
@@ -36,33 +36,17 @@ class Advisor(Sink):
         """Count what has happened."""
         del owner, store
         with self._lock:
-            take = self._summary.take
-            for note in notes:
-                claim = note[1]
-                if claim is not None:
-                    take(
-                        note[0].__name__,
-                        name=claim.name,
-                        claim=claim.id,
-                        kind=kind_of(claim),
-                        at=note[3],
-                        facts=facts_of(note),
-                    )
+            self._summary.take(notes)
 
     def set_right(self, standing: Standing, store: str) -> None:
         """Do nothing: what was not heard of is not counted, and what never ends is forgotten."""
 
     def __call__(self, event: Event) -> None:
         """Count an event."""
+        claim = Told(event.name, event.claim, event.kind)
+        facts = [getattr(event, one) for one in own_fields(event)]
         with self._lock:
-            self._summary.take(
-                type(event).__name__,
-                name=event.name,
-                claim=event.claim,
-                kind=event.kind,
-                at=event.at,
-                facts=[getattr(event, one) for one in own_fields(event)],
-            )
+            self._summary.take([(type(event), claim, event.token, event.at, None, *facts)])
 
     def advice(self) -> tuple[Advice, ...]:
         """Return what can be said by now, with the figures that it rests on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +13,9 @@ PER_DOUBLING: Final = 4
 """The next border is 19 % above: a quantile is at most that much too large."""
 LAST: Final = 34 * PER_DOUBLING
 """The last bucket: nearly three weeks, and whatever is longer."""
+
+_BORDERS: Final = [SHORTEST * 2 ** (bucket / PER_DOUBLING) for bucket in range(LAST)]
+"""The longest span that falls into each bucket but the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +46,16 @@ class Spans:
 
     def add(self, seconds: float) -> None:
         """Count one; what a clock that was set back made negative is nothing."""
-        seconds = max(0.0, seconds)
-        bucket = bucket_of(seconds)
-        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+        # At every acquire and every release: comparing costs less than to call max().
+        if seconds > self.longest:
+            self.longest = seconds
+        elif seconds < 0.0:
+            seconds = 0.0
+        buckets = self._buckets
+        bucket = bisect_left(_BORDERS, seconds)
+        buckets[bucket] = buckets.get(bucket, 0) + 1
         self.count += 1
         self.total += seconds
-        self.longest = max(self.longest, seconds)
 
     def quantile(self, part: float) -> float:
         """Return what this part of all did not exceed; 0 if there were none."""
@@ -55,7 +63,7 @@ class Spans:
         for bucket in sorted(self._buckets):
             left -= self._buckets[bucket]
             if left <= 0:
-                return min(border_of(bucket), self.longest)
+                return min(_BORDERS[bucket], self.longest) if bucket < LAST else self.longest
         return self.longest
 
     def spread(self) -> Spread:
@@ -69,15 +77,3 @@ class Spans:
             p99=self.quantile(0.99),
             longest=self.longest,
         )
-
-
-def bucket_of(seconds: float) -> int:
-    """Return the number of the bucket that a span falls into."""
-    if seconds <= SHORTEST:
-        return 0
-    return min(LAST, math.ceil(math.log2(seconds / SHORTEST) * PER_DOUBLING))
-
-
-def border_of(bucket: int) -> float:
-    """Return the longest span that falls into a bucket."""
-    return math.inf if bucket == LAST else SHORTEST * 2 ** (bucket / PER_DOUBLING)

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from holdfast.core.telling import AT, FACTS, kind_of
+from holdfast.events import (
+    Acquired,
+    AtRisk,
+    Detached,
+    Lost,
+    Released,
+    Renewed,
+    TimedOut,
+    Waiting,
+    Withdrawn,
+)
 from holdfast.observe.patterns import pattern_of
 from holdfast.observe.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from holdfast.core.telling import Note
+    from holdfast.events import Event
+    from holdfast.model import Claim
     from holdfast.observe.figures import Figures
 
 MOST: Final = 200
@@ -18,8 +33,16 @@ MOST_OPEN: Final = 100_000
 """So many leases may be held at a time; of more than these it is not known how long."""
 
 
+class Told(NamedTuple):
+    """A claim as an event tells of it."""
+
+    name: str
+    id: str
+    kind: str
+
+
 class Summary:
-    """Is told of events by their words; not for several threads at once."""
+    """Is told of events by notes; not for several threads at once."""
 
     def __init__(self) -> None:
         self._tallies: dict[tuple[str, float, bool], Tally] = {}
@@ -30,29 +53,31 @@ class Summary:
         self._last = 0.0
         self.left_out: int = 0
         """How many leases were not counted, because there were too many patterns."""
-        self._acts: dict[str, Callable[..., None]] = {
-            "Waiting": self._waits,
-            "Acquired": self._acquired,
-            "TimedOut": self._timed_out,
-            "Withdrawn": self._withdrawn,
-            "Renewed": self._renewed,
-            "AtRisk": self._at_risk,
-            "Released": self._released,
-            "Lost": self._lost,
-            "Detached": self._detached,
+        self._acts: dict[type[Event], Callable[[Claim | Told, Note], None]] = {
+            Waiting: self._waits,
+            Acquired: self._acquired,
+            TimedOut: self._timed_out,
+            Withdrawn: self._withdrawn,
+            Renewed: self._renewed,
+            AtRisk: self._at_risk,
+            Released: self._released,
+            Lost: self._lost,
+            Detached: self._detached,
         }
 
-    def take(
-        self, event: str, *, name: str, claim: str, kind: str, at: float, facts: Sequence[Any]
-    ) -> None:
-        """Count an event: its class's name, and its own fields in their order."""
-        act = self._acts.get(event)
-        if act is None:
-            return
-        if self._first is None:
-            self._first = at
-        self._last = max(self._last, at)
-        act(name, claim, kind, *facts)
+    def take(self, notes: Sequence[Note]) -> None:
+        """Count what they tell; those of an event know of its claim what `Told` does."""
+        acts, last = self._acts, self._last
+        for note in notes:
+            act, claim = acts.get(note[0]), note[1]
+            if act is None or claim is None:
+                continue
+            if self._first is None:
+                self._first = note[AT]
+            if note[AT] > last:  # noqa: PLR1730 - at each event a comparison costs less than max()
+                last = note[AT]
+            act(claim, note)
+        self._last = last
 
     def figures(self) -> tuple[Figures, ...]:
         """Return what was counted so far, the patterns that most happened to first."""
@@ -62,69 +87,59 @@ class Summary:
 
     # -- one event each ----------------------------------------------------------------
 
-    def _waits(self, _name: str, claim: str, _kind: str, *_: object) -> None:
-        _keep(self._waiting, claim, None)
+    def _waits(self, claim: Claim | Told, _note: Note) -> None:
+        _keep(self._waiting, claim.id, None)
 
-    def _acquired(  # noqa: PLR0917 - as the event has them
-        self,
-        name: str,
-        claim: str,
-        kind: str,
-        waited: float,
-        ttl: float,
-        renews: bool,  # noqa: FBT001
-    ) -> None:
-        stood = claim in self._waiting
+    def _acquired(self, claim: Claim | Told, note: Note) -> None:
+        name, claim_id = claim.name, claim.id
+        waited, ttl, renews = note[FACTS : FACTS + 3]
+        stood = claim_id in self._waiting
         if stood:
-            del self._waiting[claim]
-        tally = self._tally(pattern_of(name), ttl, renews, kind)
+            del self._waiting[claim_id]
+        pattern = pattern_of(name)
+        tally = self._tallies.get((pattern, ttl, renews))
         if tally is None:
-            self.left_out += 1
-            return
+            if len(self._tallies) >= MOST:
+                self.left_out += 1
+                return
+            kind = claim.kind if isinstance(claim, Told) else kind_of(claim)
+            tally = Tally(pattern, ttl=ttl, renews=renews, kind=kind)
+            self._tallies[pattern, ttl, renews] = tally
+        self._latest[pattern] = tally
         tally.acquired(name, waited, stood_in_line=stood)
-        _keep(self._held, claim, tally)
+        _keep(self._held, claim_id, tally)
 
-    def _timed_out(self, name: str, claim: str, _kind: str, *_: object) -> None:
-        self._waiting.pop(claim, None)
-        tally = self._latest.get(pattern_of(name))
+    def _timed_out(self, claim: Claim | Told, _note: Note) -> None:
+        self._waiting.pop(claim.id, None)
+        tally = self._latest.get(pattern_of(claim.name))
         if tally is not None:
             tally.timeouts += 1
 
-    def _withdrawn(self, _name: str, claim: str, _kind: str, *_: object) -> None:
-        self._waiting.pop(claim, None)
+    def _withdrawn(self, claim: Claim | Told, _note: Note) -> None:
+        self._waiting.pop(claim.id, None)
 
-    def _renewed(self, _name: str, claim: str, _kind: str, margin: float) -> None:
-        tally = self._held.get(claim)
+    def _renewed(self, claim: Claim | Told, note: Note) -> None:
+        tally = self._held.get(claim.id)
         if tally is not None:
-            tally.renewed(margin)
+            tally.renewed(note[FACTS])
 
-    def _at_risk(self, _name: str, claim: str, _kind: str, _remaining: float) -> None:
-        tally = self._held.get(claim)
+    def _at_risk(self, claim: Claim | Told, _note: Note) -> None:
+        tally = self._held.get(claim.id)
         if tally is not None:
             tally.at_risk += 1
 
-    def _released(self, name: str, claim: str, _kind: str, held: float) -> None:
-        tally = self._held.pop(claim, None)
+    def _released(self, claim: Claim | Told, note: Note) -> None:
+        tally = self._held.pop(claim.id, None)
         if tally is not None:
-            tally.released(name, held)
+            tally.released(claim.name, note[FACTS])
 
-    def _lost(self, _name: str, claim: str, _kind: str, reason: str, _held: float = 0.0) -> None:
-        tally = self._held.pop(claim, None)
+    def _lost(self, claim: Claim | Told, note: Note) -> None:
+        tally = self._held.pop(claim.id, None)
         if tally is not None:
-            tally.lost(reason)
+            tally.lost(note[FACTS])
 
-    def _detached(self, _name: str, claim: str, _kind: str, *_: object) -> None:
-        self._held.pop(claim, None)  # somebody else will end it
-
-    def _tally(self, pattern: str, ttl: float, renews: bool, kind: str) -> Tally | None:  # noqa: FBT001
-        key = (pattern, ttl, renews)
-        tally = self._tallies.get(key)
-        if tally is None:
-            if len(self._tallies) >= MOST:
-                return None
-            tally = self._tallies[key] = Tally(pattern, ttl=ttl, renews=renews, kind=kind)
-        self._latest[pattern] = tally
-        return tally
+    def _detached(self, claim: Claim | Told, _note: Note) -> None:
+        self._held.pop(claim.id, None)  # somebody else will end it
 
 
 def _keep(kept: dict[str, Any], claim: str, value: object) -> None:
