@@ -121,7 +121,7 @@ class Hold:
         return self.holding is HELD and now < self.until
 
     def become(self, then: Holding) -> bool:
-        """Take that state; false if it cannot follow, because another was quicker."""
+        """Take that state, under the state lock; false if it cannot follow on this one."""
         if then not in LEADS_TO[self.holding]:
             return False
         self.holding = then
