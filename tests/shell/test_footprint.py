@@ -94,3 +94,23 @@ def test_a_hold_of_a_thread_gives_the_collector_few_objects_to_look_at() -> None
             one.release()
 
     assert round((after - before) / HOLDS) <= FEW
+
+
+class Something:
+    """What a hold may know weakly."""
+
+
+def test_a_handle_is_known_beside_one_that_is_gone() -> None:
+    """It may go between any two steps, and what is gone can no longer be hashed."""
+    with Locks("memory://") as locks, locks.lock("door") as lease:
+        hold, known = lease._hold, lease._hold._handles
+        hold._handles = None
+        gone, there = Something(), Something()
+        hold.add(gone)  # type: ignore[arg-type]
+        del gone
+        gc.collect()
+
+        hold.add(there)  # type: ignore[arg-type]
+
+        assert hold.handles() == [there]
+        hold._handles = known
