@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import socket
+import threading
 import warnings
 
 import pytest
@@ -54,3 +57,26 @@ def test_what_is_closed_is_waited_for_by_nobody():
     kicks.close()
     with pytest.raises(ValueError, match="negative"):
         kicks.wait(None, PATIENCE)
+
+
+def test_a_signal_handler_may_wait_for_the_same():
+    """It interrupts the wait of its own thread, and takes a lock in there."""
+    kicks = Kicks()
+    ours, theirs = socket.socketpair()
+    inner: list[tuple[bool, bool]] = []
+
+    def handle(*_: object) -> None:
+        inner.append(kicks.wait(ours, 0.0))
+        theirs.send(b"!")
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    rung = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1))
+    try:
+        with ours, theirs:
+            rung.start()
+            assert kicks.wait(ours, PATIENCE) == (True, False)
+            assert inner == [(False, False)]
+    finally:
+        rung.join()
+        signal.signal(signal.SIGUSR1, before)
+        kicks.close()

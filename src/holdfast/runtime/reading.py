@@ -220,8 +220,12 @@ class Kicks:
     def wait(self, link: Readable | None, seconds: float) -> tuple[bool, bool]:
         """Wait for a kick or for the link; whether it has something to read, and a kick came."""
         number = None if link is None else link.fileno()
-        poll = self._polls.get(number) or self._poll_of(number)
+        # Taken out meanwhile: it refuses to be used twice at once, as by a signal handler that
+        # waits for a lock while its thread does.
+        polls = self._polls
+        poll = polls.pop(number, None) or self._poll_of(number)
         ready = poll(seconds * 1000)
+        polls[number] = poll
         if len(ready) == 1 and ready[0][0] == number:
             return True, False
         if ready:
@@ -233,7 +237,6 @@ class Kicks:
         poll.register(self._awake, here.READ)
         if number is not None:
             poll.register(number, here.READ)
-        self._polls[number] = poll.poll
         return poll.poll
 
     def give(self) -> None:

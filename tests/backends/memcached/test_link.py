@@ -14,8 +14,11 @@ from holdfast.runtime.clock import Clock
 
 
 class Transport:
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
     def write(self, data: bytes) -> None:
-        pass
+        self.written.append(data)
 
     def abort(self) -> None:
         pass
@@ -56,3 +59,37 @@ def test_behind_another_refusal_the_next_answer_is_the_nexts(refusal):
 )
 def test_a_server_without_room_is_an_outage(words):
     assert isinstance(refused(meta.Refusal(words), where="here"), BackendUnavailable)
+
+
+def test_a_server_without_room_may_say_so_before_it_is_asked():
+    """As memcached does as soon as it has accepted: what was not sent by then is not sent."""
+
+    async def play() -> None:
+        link, transport = Link(b"holdfast", Clock(), where="here"), Transport()
+        link.connection_made(transport)  # type: ignore[arg-type]
+        asked = link.send(meta.NOOP, deadline=asyncio.get_running_loop().time() + 60)
+
+        link.data_received(b"ERROR Too many open connections\r\n")
+
+        assert isinstance(await asked, meta.Refusal)
+        assert not link.is_open
+        await asyncio.sleep(0)
+        assert not transport.written
+
+    asyncio.run(play())
+
+
+def test_another_refusal_that_comes_before_it_was_asked_for_is_no_answer():
+    """The server may do what is sent after it."""
+
+    async def play() -> None:
+        link = Link(b"holdfast", Clock(), where="here")
+        link.connection_made(Transport())  # type: ignore[arg-type]
+        asked = link.send(meta.NOOP, deadline=asyncio.get_running_loop().time() + 60)
+
+        link.data_received(b"SERVER_ERROR out of memory\r\n")
+
+        with pytest.raises(OutcomeUnknown):
+            await asked
+
+    asyncio.run(play())

@@ -40,10 +40,15 @@ class Link(SocketLink):
         self._transport = cast("asyncio.Transport", transport)
 
     def _take(self, reply: meta.Answer) -> None:
-        self._answer(reply)
-        if isinstance(reply, meta.Refusal) and not (
+        is_last = isinstance(reply, meta.Refusal) and not (
             reply.is_in_step or refusals.asks_for_login(reply)
-        ):
+        )
+        if is_last and self._waiting and not self._sent_at:
+            # A server without room says so to whoever comes, before it is asked anything. That
+            # answers what would have been asked: it is not sent any more.
+            self._sent_at.append(self._heard_at)
+        self._answer(reply)
+        if isinstance(reply, meta.Refusal) and is_last:
             # At once, not when its task runs: what follows in the same packet would be given to
             # requests that it does not answer.
             self._lose(Gibberish(reply.text))
