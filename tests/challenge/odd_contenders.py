@@ -112,3 +112,16 @@ class CannotBegin(LetsAllIn):
 
     def __enter__(self) -> Self:
         raise ConnectionRefusedError("nobody listens there")
+
+
+class LeavesAChild(LetsAllIn):
+    """Forks a process that lives longer than it, and says which, and has one of its own."""
+
+    def __enter__(self) -> Self:
+        child = os.fork()
+        if child == 0:
+            if os.fork() == 0:
+                os._exit(0)
+            signal.pause()
+        print(child, flush=True)  # noqa: T201
+        return self

@@ -73,6 +73,21 @@ def test_what_a_client_dies_of_is_its_status_and_stands_in_its_log(
     assert words in (tmp_path / "0.log").read_text()
 
 
+def test_the_end_of_a_client_is_seen_although_a_child_of_it_lives_on(start, tmp_path):
+    client = start("challenge.odd_contenders:LeavesAChild")
+    eventually(lambda: has_begun(tmp_path))
+    child = int((tmp_path / "0.log").read_text())
+
+    client.kill()
+
+    try:
+        eventually(lambda: client.poll() is not None)
+        assert client.poll() == -signal.SIGKILL
+        assert not is_dead(child)
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
 def test_a_client_is_in_its_own_session_with_what_the_run_has_by_then(start, tmp_path, monkeypatch):
     monkeypatch.setenv("SAID_LATER", "yes")
     monkeypatch.chdir(tmp_path)

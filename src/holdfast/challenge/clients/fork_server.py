@@ -144,9 +144,16 @@ def import_for(start: Start) -> None:
 def move_in(start: Start, log: int, life: int) -> None:
     """Make of a forked process a client as if it had been started by itself.
 
-    `life` stays open, and nobody asks for it again: that it is closed tells the run of the end.
+    `life` stays open, and nobody asks for it again: that it is closed tells the run of the end. So
+    a process that the client forks lets go of it at once, and those that this one forks have none.
     """
-    del life
+    kept = [life]
+
+    def let_go() -> None:
+        while kept:
+            os.close(kept.pop())
+
+    os.register_at_fork(after_in_child=let_go)
     os.setsid()  # Ctrl-C is the run's; it ends its clients in its own way
     nothing = os.open(os.devnull, os.O_RDONLY)
     for new, old in ((nothing, 0), (log, 1), (log, 2)):
