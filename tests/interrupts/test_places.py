@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import socket
+import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
@@ -155,3 +156,14 @@ def test_no_client_looks_for_its_logger(url, tmp_path, monkeypatch):
         patched.setattr(logging, "getLogger", None)
         with Locks(url) as locks, locks.lock("door"):
             pass
+
+
+def test_no_interrupt_is_swallowed_where_it_is_asked_what_a_thread_holds():
+    """A warning of pytest's, which is an error here, would tell of it."""
+    with Locks("memory://what-a-thread-holds") as locks, locks.lock("door"):
+        holds, me = locks._client.holds, threading.current_thread()
+        for place in itertools.count():
+            if interrupt(lambda: holds.names_of(me), at=place) is None:
+                break
+
+        assert holds.names_of(me) == {"door"}

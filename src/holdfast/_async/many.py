@@ -162,7 +162,7 @@ class AsyncAllOf(StaysHere):
     ) -> dict[str, AsyncLease]:
         """Return all leases if they could be had in one step, else none."""
         locks = [self._locks[name] for name in self._order]
-        held = set(self._client.holds.names_of(runtime.context()))
+        held = self._client.holds.names_of(runtime.context())
         if len(locks) == 1 or not held.isdisjoint(self.names):
             return {}
         for lock in locks:
@@ -185,7 +185,7 @@ class AsyncAllOf(StaysHere):
     def _refuse_deadlock(self) -> None:
         # What we hold already is taken, out of order, unless all that is still to be
         # taken sorts after it.
-        held = set(self._client.holds.names_of(runtime.context()))
+        held = self._client.holds.names_of(runtime.context())
         missing = [name for name in self._order if name not in held]
         if missing and held:
             last = max(held, key=str.encode)

@@ -155,14 +155,16 @@ class HoldRegistry:
         found = [self.wait_of(who, lasts=lasts) for who in waiting]
         return [one for one in found if one is not None and one.name == name]
 
-    def names_of(self, context: runtime.Context) -> list[str]:
+    def names_of(self, context: runtime.Context) -> set[str]:
         """Return the names that a thread or task holds."""
         with self._state:
-            return [
+            # No generator: Python swallows an interrupt that strikes while it drops one.
+            return {
                 name
                 for name, holds in self._by_name.items()
-                if any(hold.context() is context for hold in each(holds))
-            ]
+                for hold in each(holds)
+                if hold.context() is context
+            }
 
     def kept(self) -> list[Hold]:
         """Return those that are not lost, on all names."""
