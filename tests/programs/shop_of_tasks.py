@@ -1,6 +1,7 @@
 """A shop of Celery's: `celery -A shop_of_tasks worker` works, run as a program it sends tasks.
 
-Broker and results are folders, so that no server is needed; the serializer is Celery's default.
+Broker and results are files, so that no server is needed; the serializer is Celery's default. The
+broker is no folder: of one Celery may read a message that is yet to be written, and ends.
 """
 
 from __future__ import annotations
@@ -12,19 +13,16 @@ from collections.abc import Callable
 
 from celery import Celery
 from celery.result import AsyncResult
+from kombu.transport.sqlalchemy import Transport
 
 import holdfast
 
 PLACE = os.environ["SHOP"]
 PATIENCE = 60.0
 
-app = Celery("shop", broker="filesystem://", backend=f"file://{PLACE}/results")
-app.conf.broker_transport_options = {
-    "data_folder_in": f"{PLACE}/queue",
-    "data_folder_out": f"{PLACE}/queue",
-    "control_folder": f"{PLACE}/control",
-    "polling_interval": 0.05,
-}
+app = Celery("shop", broker=f"sqla+sqlite:///{PLACE}/queue.db", backend=f"file://{PLACE}/results")
+app.conf.broker_transport_options = {"connect_args": {"timeout": PATIENCE}}
+Transport.polling_interval = 0.05  # said as an option, it would be one of SQLAlchemy's
 locks = holdfast.Locks(f"sqlite://{PLACE}/locks.db", label="celery")
 
 

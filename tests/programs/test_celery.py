@@ -20,8 +20,7 @@ WORKER = "worker --pool=solo --without-gossip --without-mingle --without-heartbe
 @pytest.fixture
 def shop(tmp_path) -> Iterator[dict[str, str]]:
     """A worker at work; the environment in which tasks are sent to it."""
-    for folder in ("queue", "control", "results"):
-        (tmp_path / folder).mkdir()
+    (tmp_path / "results").mkdir()
     environment = {**os.environ, "SHOP": str(tmp_path)}
     command = [sys.executable, "-m", "celery", "-A", SHOP.stem, *WORKER.split()]
     with (tmp_path / "worker.log").open("wb") as log:
