@@ -10,8 +10,8 @@ import socket
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -38,7 +38,8 @@ TTL = 30
 TASKS = (1, 100, 1000)
 """How many tasks ask at once; one also where the kernel would not put it by itself."""
 PAIRS = 40
-"""As many times one is timed right after the other, for each number of tasks."""
+"""As many times one is timed right after the other."""
+OWN_CORE, OTHER_CORE = "on the server's core", "on another core"
 LEASES = (10_000, 100_000)
 
 SHORTFALLS = """\
@@ -85,6 +86,7 @@ def main() -> Report:
             "All in one run, in turns; `make bench` repeats it."
         )
         uncontended(report, port)
+        beside_redis_py(report, port)
         asyncio_tasks(report, port)
         for workers in (2, 32):
             contended(report, port, workers)
@@ -130,6 +132,25 @@ def uncontended(report: Report, port: int) -> None:
     report.chart("cycle", "Uncontended cycle", shown, "µs")
 
 
+def beside_redis_py(report: Report, port: int) -> None:
+    """The same against what most would pick instead, in both placements, pair by pair."""
+    client = redis.Redis(port=port)
+    rows = []
+    for where, apart in ((OWN_CORE, False), (OTHER_CORE, True)):
+        with holdfast.Locks(f"redis://127.0.0.1:{port}") as locks, placed(port, apart=apart):
+            ours = Contestant(cycle_of(locks.lock("ours")))
+            theirs = Contestant(cycle_of(client.lock("redis-py", timeout=TTL)))
+            paired(ours, theirs, pairs=2, cycles=200)  # connect, fill caches
+            found = paired(ours, theirs, pairs=PAIRS, cycles=200)
+        medians = (statistics.median(each) * 1e6 for each in (found.seconds, found.others))
+        rows.append([where, *(f"{each:.1f}" for each in medians), f"{found.passed}"])
+    report.table(
+        f"Uncontended, in {PAIRS} pairs: µs, and the median ratio with its 95 % range",
+        ["the client is", OURS, "redis-py Lock", "ours is x"],
+        rows,
+    )
+
+
 def raw_cycle(port: int) -> Callable[[int], None]:
     """SET NX PX, then compare and delete by a script: the two commands of a plain lock."""
     link = socket.create_connection(("127.0.0.1", port))
@@ -159,8 +180,8 @@ def _packed(*words: bytes) -> bytes:
 def asyncio_tasks(report: Report, port: int) -> None:
     """How many cycles a second a loop with so many tasks does."""
     found = {
-        "1, on the server's core": alone(port, apart=False),
-        "1, on another core": alone(port, apart=True),
+        f"1, {OWN_CORE}": alone(port, apart=False),
+        f"1, {OTHER_CORE}": alone(port, apart=True),
         **{f"{tasks:,}": concurrent(port, tasks) for tasks in TASKS},
     }
     rates = {
@@ -188,12 +209,22 @@ def asyncio_tasks(report: Report, port: int) -> None:
 
 
 def alone(port: int, *, apart: bool) -> Paired:
-    """One task; where it runs decides how soon it and the server wake each other."""
+    """One task."""
+    with placed(port, apart=apart):
+        return concurrent(port, 1)
+
+
+@contextmanager
+def placed(port: int, *, apart: bool) -> Iterator[None]:
+    """Let client and server run on one core, or each on another.
+
+    It decides how soon they wake each other; the kernel moves them as it likes.
+    """
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(pid_of(port), cores[:1])
     os.sched_setaffinity(0, cores[-1:] if apart else cores[:1])
     try:
-        return concurrent(port, 1)
+        yield
     finally:
         for process in (0, pid_of(port)):
             os.sched_setaffinity(process, cores)
