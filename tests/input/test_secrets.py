@@ -72,14 +72,6 @@ def test_a_password_that_was_not_encoded_is_not_taken_for_a_host_and_shown(schem
     assert remedy in told
 
 
-def test_a_password_with_an_at_sign_is_not_a_host_of_postgresql():
-    """As libpq reads it; it would tell that it has no address."""
-    told = refusal(lambda: Locks(f"postgresql://user:a@{SECRET}@host/shop"))
-
-    assert SECRET not in told
-    assert "is written %40" in told
-
-
 @pytest.mark.parametrize("url", ["sqlite:///srv/a#b.db", "memory://a#b", "unix:///run/a#b.sock"])
 def test_nothing_of_a_url_is_left_out_in_silence(url):
     """Two programs that mean two files would share one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import BackendUnavailable, ConfigurationError
+from holdfast import BackendUnavailable, ConfigurationError, Locks
 from holdfast.backends.postgresql.addresses import address_of_url
 from holdfast.backends.postgresql.schema import Tables
 from holdfast.challenge.eventually import eventually
@@ -175,3 +175,11 @@ def test_what_is_shown_of_an_address_has_no_password() -> None:
     address = address_of_url(f"postgresql://app:{SECRET}@host/db", where="there", options={})
 
     assert SECRET not in repr(address)
+
+
+def test_a_password_with_an_at_sign_is_not_taken_for_a_host():
+    """As libpq reads it; it would tell that it has no address."""
+    with pytest.raises(ConfigurationError, match="is written %40") as refused:
+        Locks(f"postgresql://user:a@{SECRET}@host/shop")
+
+    assert SECRET not in str(refused.value)
