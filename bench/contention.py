@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from bench.pairing import Ratios
@@ -162,12 +161,7 @@ class Team:
             one.stdout.readline()  # it is ready
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for one in self._processes:
             one.communicate(timeout=120)  # it reads that there is no further game
 

@@ -51,10 +51,20 @@ class Goods:
 
 
 def sell(together: Barrier, sold: SimpleQueue[int], url: str, path: str, shards: int) -> None:
-    """Sell until nothing is left, and say how many."""
+    """Sell until nothing is left, and say how many; who fails says it too, or all would wait."""
+    mine = 0
+    try:
+        for _ in sales(together, url, path, shards):
+            mine += 1
+    finally:
+        sold.put(mine)
+
+
+def sales(together: Barrier, url: str, path: str, shards: int) -> Iterator[None]:
+    """Yield at each sale, until nothing is left."""
     import holdfast  # noqa: PLC0415 - after the fork
 
-    goods, mine = Goods(path), 0
+    goods = Goods(path)
     with holdfast.Locks(url, request_timeout=30) as locks:
         lease: holdfast.Lease
         stock = locks.sharded("stock", shards=shards)
@@ -70,10 +80,10 @@ def sell(together: Barrier, sold: SimpleQueue[int], url: str, path: str, shards:
                 lease = locks.lock(stock.names[shard]).acquire()
             with lease:
                 has_sold = goods.sell(shard)
-            mine += has_sold
-            if not has_sold:
+            if has_sold:
+                yield
+            else:
                 others.discard(shard)
-    sold.put(mine)
 
 
 def rate(url: str, shards: int) -> tuple[float, int]:

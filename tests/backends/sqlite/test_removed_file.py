@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from holdfast import Locks
-
-PATIENCE = 60.0
-
-
-def until(happens: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not happens():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+from holdfast.challenge.eventually import PATIENCE, eventually
 
 
 def is_refused(locks: Locks) -> bool:
@@ -55,12 +46,12 @@ def test_those_who_had_a_removed_file_open_exclude_those_who_came_later(path, ur
     remove(path)
 
     with new.lock("door") as lease:
-        until(lambda: is_refused(old))
+        eventually(lambda: is_refused(old))
         with Locks(url) as third:  # the old one took no log along when it let go
             assert is_refused(third)
         lease.check()
 
-    until(lambda: not is_refused(old))
+    eventually(lambda: not is_refused(old))
 
 
 def test_the_holder_in_a_removed_file_is_told(path, old, new):
@@ -94,7 +85,7 @@ def test_a_copy_in_its_place_goes_on_with_what_it_holds(path, old, new, tmp_path
     copy.rename(path)
 
     [seen] = new.inspect("door").holders
-    until(lambda: lease.renew() or new.inspect("door").holders[0].remaining > seen.remaining)
+    eventually(lambda: lease.renew() or new.inspect("door").holders[0].remaining > seen.remaining)
     assert is_refused(new)
     lease.release()
     new.lock("door").acquire(timeout=PATIENCE).release()
@@ -108,7 +99,7 @@ def test_on_posix_a_client_whose_file_of_life_was_removed_makes_another(path, ol
     clients = path.with_name(f"{path.name}-clients")
     shutil.rmtree(clients)
 
-    until(lambda: not is_refused(old) and list(clients.glob("*.client")))
+    eventually(lambda: not is_refused(old) and list(clients.glob("*.client")))
 
     with old.lock("door"):
         assert is_refused(new)

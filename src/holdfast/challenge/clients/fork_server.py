@@ -135,6 +135,8 @@ class ForkServer:
 def import_for(start: Start) -> None:
     """Import what the client is about to use; what cannot be imported, it says itself."""
     sys.path[:] = start.path
+    # Whatever it is, a SystemExit of a module too: it is raised again where the client imports it,
+    # and would here end the server of all others.
     with suppress(BaseException):
         make = made_by(start.order.make)
         if hasattr(make, "imports"):
