@@ -7,7 +7,7 @@ import re
 
 from servers.redis import shared_server
 
-from holdfast.backends.redis import requests
+from holdfast.backends.redis import answers, requests
 from holdfast.backends.redis.connection.threads import Wire
 from holdfast.backends.redis.resp import Refusal, packed
 from holdfast.backends.redis.scripts import redis_script
@@ -75,7 +75,7 @@ class Scripted:
             return Grant(claim, reply, claim.ttl)
         if reply[0] == 0:
             return f"capacity {reply[1]}"
-        in_line = requests.in_line(reply)
+        in_line = answers.in_line(reply)
         return Held(in_line.holders, in_line.number, in_line.ends_in)
 
     def renew(self, claim: Claim) -> Renewal:
@@ -92,11 +92,11 @@ class Scripted:
     def break_(self) -> list[int]:
         reply = self.run("break", requests.break_(self.keys.of(NAME), 0, token=None, owner=None))
         assert reply[1] == -1
-        return sorted(one.token or 0 for one in requests.holders(reply[2:], reply[0]))
+        return sorted(one.token or 0 for one in answers.holders(reply[2:], reply[0]))
 
-    def beat(self, client: str) -> requests.Beat:
+    def beat(self, client: str) -> answers.Beat:
         request = requests.beat([(self.keys.of(NAME), client)], "inbox")
-        [beat] = requests.beats(self.run("beat", request))
+        [beat] = answers.beats(self.run("beat", request))
         return beat
 
     def inspect(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from backends.redis.scripted import claim
 from virtual import virtual_clock
 
-from holdfast.backends.redis import requests
+from holdfast.backends.redis import answers, requests
 from holdfast.backends.redis._async.inbox import AsyncInbox
 from holdfast.testing import run_in_virtual_time
 
@@ -60,8 +60,8 @@ class Wire:
         return [[1, -1, 0] for _ in asked]
 
 
-def joined(ends_in: float) -> requests.InLine:
-    return requests.InLine(1, 1, 1, ends_in, (), ())
+def joined(ends_in: float) -> answers.InLine:
+    return answers.InLine(1, 1, 1, ends_in, (), ())
 
 
 def test_who_joins_a_line_wakes_the_background_only_for_what_is_due_sooner():

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from backends.redis.scripted import Scripted, claim
 
-from holdfast.backends.redis import requests
+from holdfast.backends.redis import answers, requests
 from holdfast.backends.redis.scripts import redis_script
 from holdfast.core.door import TOMBSTONE, WINDOW, Door
 from holdfast.errors import ConfigurationError
@@ -22,7 +22,7 @@ def test_the_scripts_have_the_times_of_the_door() -> None:
     source = redis_script("acquire").source.decode()
 
     assert f"WINDOW, TOMBSTONE = {WINDOW * 1e6:.0f}, {TOMBSTONE * 1e6:.0f}" in source
-    assert f"STEPS, SHOWN = {requests.PAGE}, {requests.PAGE}" in source
+    assert f"STEPS, SHOWN = {answers.PAGE}, {answers.PAGE}" in source
     assert f"LONGEST = {LONGEST_TTL * 1e6:.0f}" in source
 
 

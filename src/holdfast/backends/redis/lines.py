@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.backends.redis import requests
+    from holdfast.backends.redis import answers
     from holdfast.model import Claim
 
 BEAT = 2.0
@@ -39,7 +39,7 @@ class Waiting:
     asked_at: float
     token: int | None = None
 
-    def hear(self, ring: requests.Ring) -> None:
+    def hear(self, ring: answers.Ring) -> None:
         """Take a message that it was admitted, if that was after the last answer.
 
         Tokens only grow. So one that is larger was given later than the answer, and the

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from holdfast._async.backend import AsyncBackend
-from holdfast.backends.redis import refusals, requests
+from holdfast.backends.redis import answers, refusals, requests
 from holdfast.backends.redis._async.connecting import AnyWire, wire_of_client, wire_to_url
 from holdfast.backends.redis._async.diagnosis import Question, diagnosed
 from holdfast.backends.redis._async.inbox import AsyncInbox
@@ -161,7 +161,7 @@ class AsyncRedisBackend(AsyncBackend):
             return Grant(claim, reply, claim.ttl)
         if reply[0] == 0:
             raise another_capacity(claim, in_use=reply[1])
-        in_line = requests.in_line(reply)
+        in_line = answers.in_line(reply)
         if in_line.number is None:
             self._inbox.forget(claim.id)
             return Held(in_line.holders, None, in_line.ends_in, in_line.closing)
@@ -239,14 +239,14 @@ class AsyncRedisBackend(AsyncBackend):
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol; the deadline is for each request, as the line may be long."""
         patience = deadline - self._clock.now()
-        pages: list[requests.Page] = []
+        pages: list[answers.Page] = []
         cursor: requests.Cursor | None = requests.Cursor()
         while cursor is not None:
             request = requests.inspect(self._keys.of(name), cursor)
             reply = await self._call("inspect", request, deadline=self._clock.now() + patience)
-            pages.append(requests.page(reply))
+            pages.append(answers.page(reply))
             cursor = pages[-1].following
-        return requests.inspection(name, pages)
+        return answers.inspection(name, pages)
 
     async def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
         """See the protocol; all at once, of each the first page."""
@@ -256,7 +256,7 @@ class AsyncRedisBackend(AsyncBackend):
         for one in replies:
             if isinstance(one, LockError):
                 raise one
-        return [requests.crowd(self._accepted(one)) for one in replies]
+        return [answers.crowd(self._accepted(one)) for one in replies]
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
         """See the protocol; the deadline is for each request, as there may be many."""
@@ -290,7 +290,7 @@ class AsyncRedisBackend(AsyncBackend):
             until = self._clock.now() + patience
             reply = await self._call("break", request, deadline=until)
             now, skipped, *records = reply
-            broken += requests.holders(records, now)
+            broken += answers.holders(records, now)
         return broken
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:

@@ -6,7 +6,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.backends.redis import requests
+from holdfast.backends.redis import answers, requests
 from holdfast.backends.redis.lines import NEVER
 from holdfast.core.backoff import spread
 from holdfast.errors import LockError
@@ -102,7 +102,7 @@ class AsyncHeartbeats:
         lost: list[str] = []
         for group, reply in zip(groups, replies, strict=True):
             if isinstance(reply, list):
-                for line, beat in zip(group, requests.beats(reply), strict=True):
+                for line, beat in zip(group, answers.beats(reply), strict=True):
                     lost += self._learn(line, beat)
                 continue
             _log.debug("heartbeat not answered: %s", reply)
@@ -122,7 +122,7 @@ class AsyncHeartbeats:
             # The claims ask by themselves, and meet the same trouble.
             _log.debug("scripts not loaded: %s", error)
 
-    def _learn(self, line: Line, beat: requests.Beat) -> list[str]:
+    def _learn(self, line: Line, beat: answers.Beat) -> list[str]:
         """Return the claims that lost their place."""
         now = self._clock.now()
         ends_at = NEVER

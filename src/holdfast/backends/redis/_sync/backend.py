@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from holdfast._sync.backend import Backend
-from holdfast.backends.redis import refusals, requests
+from holdfast.backends.redis import answers, refusals, requests
 from holdfast.backends.redis._sync.connecting import AnyWire, wire_of_client, wire_to_url
 from holdfast.backends.redis._sync.diagnosis import Question, diagnosed
 from holdfast.backends.redis._sync.inbox import Inbox
@@ -163,7 +163,7 @@ class RedisBackend(Backend):
             return Grant(claim, reply, claim.ttl)
         if reply[0] == 0:
             raise another_capacity(claim, in_use=reply[1])
-        in_line = requests.in_line(reply)
+        in_line = answers.in_line(reply)
         if in_line.number is None:
             self._inbox.forget(claim.id)
             return Held(in_line.holders, None, in_line.ends_in, in_line.closing)
@@ -241,14 +241,14 @@ class RedisBackend(Backend):
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol; the deadline is for each request, as the line may be long."""
         patience = deadline - self._clock.now()
-        pages: list[requests.Page] = []
+        pages: list[answers.Page] = []
         cursor: requests.Cursor | None = requests.Cursor()
         while cursor is not None:
             request = requests.inspect(self._keys.of(name), cursor)
             reply = self._call("inspect", request, deadline=self._clock.now() + patience)
-            pages.append(requests.page(reply))
+            pages.append(answers.page(reply))
             cursor = pages[-1].following
-        return requests.inspection(name, pages)
+        return answers.inspection(name, pages)
 
     def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
         """See the protocol; all at once, of each the first page."""
@@ -258,7 +258,7 @@ class RedisBackend(Backend):
         for one in replies:
             if isinstance(one, LockError):
                 raise one
-        return [requests.crowd(self._accepted(one)) for one in replies]
+        return [answers.crowd(self._accepted(one)) for one in replies]
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         """See the protocol; the deadline is for each request, as there may be many."""
@@ -292,7 +292,7 @@ class RedisBackend(Backend):
             until = self._clock.now() + patience
             reply = self._call("break", request, deadline=until)
             now, skipped, *records = reply
-            broken += requests.holders(records, now)
+            broken += answers.holders(records, now)
         return broken
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:

@@ -8,7 +8,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.backends.redis import requests
+from holdfast.backends.redis import answers, requests
 from holdfast.backends.redis.lines import NEVER
 from holdfast.core.backoff import spread
 from holdfast.errors import LockError
@@ -104,7 +104,7 @@ class Heartbeats:
         lost: list[str] = []
         for group, reply in zip(groups, replies, strict=True):
             if isinstance(reply, list):
-                for line, beat in zip(group, requests.beats(reply), strict=True):
+                for line, beat in zip(group, answers.beats(reply), strict=True):
                     lost += self._learn(line, beat)
                 continue
             _log.debug("heartbeat not answered: %s", reply)
@@ -124,7 +124,7 @@ class Heartbeats:
             # The claims ask by themselves, and meet the same trouble.
             _log.debug("scripts not loaded: %s", error)
 
-    def _learn(self, line: Line, beat: requests.Beat) -> list[str]:
+    def _learn(self, line: Line, beat: answers.Beat) -> list[str]:
         """Return the claims that lost their place."""
         now = self._clock.now()
         ends_at = NEVER

@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast._sync.wakeups import Wakeups
-from holdfast.backends.redis import requests
+from holdfast.backends.redis import answers, requests
 from holdfast.backends.redis._sync.heartbeats import REQUEST, Heartbeats
 from holdfast.backends.redis.lines import BEAT, NEVER, Lines, Waiting
 from holdfast.core.backoff import delay, spread
@@ -77,7 +77,7 @@ class Inbox:
         self._wakeups = Wakeups(clock)
         self.state = runtime.StateLock()
         self.lines = Lines()
-        self._early: dict[str, requests.Ring] = {}
+        self._early: dict[str, answers.Ring] = {}
         self._rung_later: list[str] = []
         self._subscription: Subscription | None = None
         self._looks_at = NEVER
@@ -89,9 +89,7 @@ class Inbox:
 
     # -- called by the backend ---------------------------------------------------------
 
-    def stands(
-        self, claim: Claim, in_line: requests.InLine, *, inbox: str, asked_at: float
-    ) -> None:
+    def stands(self, claim: Claim, in_line: answers.InLine, *, inbox: str, asked_at: float) -> None:
         """Know that the claim was put in line, or still stands there; where it is rung."""
         now, ends_at = self._clock.now(), NEVER
         if in_line.ends_in is not None:
@@ -275,7 +273,7 @@ class Inbox:
             if message[:1] == b"*":
                 self._hear_of_all(self._keys.name_of(message[1:]))
             else:
-                self._hear_of_one(requests.ring(message))
+                self._hear_of_one(answers.ring(message))
         except ValueError:
             _log.debug("not a message of ours in the inbox: %r", message[:40])
 
@@ -284,7 +282,7 @@ class Inbox:
             found = self.lines.of_name(name)
         self.ring_later(found)
 
-    def _hear_of_one(self, ring: requests.Ring) -> None:
+    def _hear_of_one(self, ring: answers.Ring) -> None:
         with self.state:
             waiting = self.lines.waiting.get(ring.claim)
             if waiting is None:
