@@ -150,7 +150,7 @@ class MemcachedBackend(Backend):
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         """See the protocol; the deadline is for each round trip, as there may be many."""
         patience = deadline - self._clock.now()
-        listed = self._slow_wire.ask(meta.EVERY_KEY, deadline=deadline)
+        listed = self._slow_wire.answer(meta.EVERY_KEY, deadline=deadline)
         keys = _keys(listed, namespace=self._namespace)
         found: list[Inspection] = []
         for first in range(0, len(keys), TOGETHER):
@@ -178,7 +178,7 @@ class MemcachedBackend(Backend):
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""
         asked = [meta.STATS, meta.STATS_SETTINGS, meta.STATS_ITEMS]
-        answers = [self._slow_wire.ask(one, deadline=deadline) for one in asked]
+        answers = [self._slow_wire.answer(one, deadline=deadline) for one in asked]
         general, settings, items = map(statistics, answers)
         return findings(Facts(self._address, self._longest_ttl, general, settings, items))
 

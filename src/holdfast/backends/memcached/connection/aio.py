@@ -87,9 +87,7 @@ class Wire(SocketWire[Link]):
 
         return await asyncio.gather(*map(one, begins))
 
-    async def ask(  # type: ignore[override]  # nothing is sent ahead here
-        self, request: bytes, *, deadline: float
-    ) -> Any:  # noqa: ANN401 - any answer
+    async def answer(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - any answer
         """Return the answer to one command; a refusal is raised."""
         link = await self._connected(deadline)
         answer = await link.send(request, deadline=self._loop_time(deadline))

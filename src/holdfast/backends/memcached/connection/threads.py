@@ -70,11 +70,9 @@ class Wire(SocketWire[Link]):
             return [ended.get(number, unknown) for number in range(len(begins))]
         return [ended[number] for number in range(len(begins))]
 
-    def ask(  # type: ignore[override]  # nothing is sent ahead here
-        self, request: bytes, *, deadline: float
-    ) -> Any:  # noqa: ANN401 - any answer
+    def answer(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - any answer
         """Return the answer to one command; a refusal is raised."""
-        return self._accepted(super().ask(request, deadline=deadline))
+        return self._accepted(self.ask(request, deadline=deadline))
 
     def _drive(self, link: Link, steps: Generator[bytes, Any, T], deadline: float) -> T:
         try:
