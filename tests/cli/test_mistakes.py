@@ -58,6 +58,7 @@ def test_an_old_python_can_read_the_way_in():
         (["run", "report", "ls", "-l"], "put -- before the command"),
         (["run", "report"], "put -- before the command"),
         (["run", "--", "ls", "-l"], "before -- stand one NAME and options"),
+        (["run", "--quiet", "--", "ls"], "before -- stand one NAME and options"),
         (["run", "report", "ls", "--", "-l"], "before -- stand one NAME and options"),
         (["run", "report", "--"], "Missing argument 'COMMAND...'"),
         (["run", "report", "--no-wait", "--timeout", "1", "--", "true"], "exclude each other"),

@@ -53,7 +53,12 @@ class RunCommand(click.Command):
         if "--" not in args and not {"-h", "--help"} & set(args):
             ctx.fail("put -- before the command: holdfast run NAME [OPTIONS] -- COMMAND...")
         command = tuple(args[args.index("--") + 1 :]) if "--" in args else ()
-        rest = super().parse_args(ctx, args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except click.MissingParameter:
+            if not command:
+                raise
+            rest = []  # the command was one word, and taken for the NAME
         if ctx.params.get("command") != command:
             ctx.fail(
                 "before -- stand one NAME and options, after it the command: "
