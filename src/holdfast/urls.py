@@ -203,6 +203,9 @@ def _room_of(scheme: str) -> str | None:
 def _unknown_scheme(scheme: str, url: str) -> ConfigurationError:
     """Return what is raised for a URL of no store: what was meant, if that can be told."""
     told = f"unknown scheme {scheme!r} in {url!r}; "
+    for room in ROOMS:
+        if (ours := declared(room).also_called.get(scheme)) is not None:
+            return ConfigurationError(f"{told}write {ours}{url.removeprefix(scheme)}")
     # As SQLAlchemy writes it, with the driver: the one example is enough.
     if (meant := _room_of(scheme.partition("+")[0])) is not None:
         return ConfigurationError(f"{told}accepted: {', '.join(declared(meant).schemes.values())}")

@@ -23,6 +23,13 @@ def test_an_unknown_scheme_is_refused_listing_the_known_ones(flavour, url):
     assert "sqlite:///path/to/locks.db" in told
 
 
+def test_a_scheme_of_another_library_is_refused_with_ours():
+    """Valkey is asked as Redis is."""
+    told = refusal(lambda: Locks("valkeys://me:s3cret@host:6379/0"))
+
+    assert told.endswith("; write rediss://***@host:6379/0")
+
+
 def test_a_url_that_is_no_string_is_refused():
     """A Path is the usual mistake."""
     assert "a URL is a str, not" in refusal(lambda: Locks(Path("/srv/locks.db")), TypeError)

@@ -82,6 +82,8 @@ class Declaration:
     """Its class in `_sync/backend.py`; the twin in `_async` is called the same after `Async`."""
     schemes: Mapping[str, str]
     """Each scheme with a URL that shows how it is written."""
+    also_called: Mapping[str, str] = field(default_factory=dict)
+    """Schemes by which others know such a store, each with the one of ours that is meant."""
     arguments: Callable[[SplitResult, str], dict[str, Any]] = place_of_server
     """What the backend is made with, from the URL and the namespace; its options come beside."""
     named_file: Callable[[SplitResult], Path | None] | None = None

@@ -15,6 +15,7 @@ DECLARATION = Declaration(
         "redis+cluster": "redis+cluster://host1,host2",
         "rediss+cluster": "rediss+cluster://host1,host2",
     },
+    also_called={"valkey": "redis", "valkeys": "rediss"},
     extra="redis",
     clients=(
         ForeignClients(
