@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.runtime import aio as runtime
+from holdfast.runtime import forking
 
 if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
@@ -28,6 +29,7 @@ class AsyncWakeups:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._rung: dict[str, runtime.Event] = {}
+        forking.forget_in_child(self)
 
     def expect(self, claim_id: str) -> None:
         """Keep rings for this claim from now on."""
@@ -63,3 +65,9 @@ class AsyncWakeups:
     def forget(self, claim_id: str) -> None:
         """Keep no more rings for this claim."""
         self._rung.pop(claim_id, None)
+
+    def after_fork_in_child(self) -> None:
+        """Let whoever waits ask again: what would have rung it is the parent's."""
+        inherited, self._rung = self._rung, {}
+        for event in inherited.values():
+            event.set()

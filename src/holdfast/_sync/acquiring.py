@@ -16,8 +16,7 @@ from holdfast.core.backoff import delay, spread
 from holdfast.core.holding import OVER
 from holdfast.core.outage import Outage
 from holdfast.core.telling import withdrawn_by
-from holdfast.core.tokens import LIMIT
-from holdfast.core.trust import trusted_until
+from holdfast.core.trust import refuse_unsound, trusted_until
 from holdfast.errors import (
     BackendError,
     BackendMisbehaved,
@@ -127,7 +126,7 @@ class Acquisition:
         """Leave nothing behind, in the background: whoever asked is not there any more."""
         for handle in self.handles:
             self._client.leave(handle)
-        if not self.handles:
+        if not self.handles and not self._is_our_parents():
             if not self._disown():
                 self._tell_withdrawn("cancelled")
             self._client.followups.withdraw_later(self.claim)
@@ -301,6 +300,18 @@ class Acquisition:
         self.claim = self._client.new_claim(self._lock, context=self.context, queues=self._queues)
         self._is_unanswered = self.stands = False
 
+    def _is_our_parents(self) -> bool:
+        """Whether this process was forked since it was asked for: then nothing of it is ours."""
+        return self.claim.client in self._client.forebears
+
+    def begin_in_child(self) -> None:
+        """Ask with a claim of one's own, if a signal's handler forked and comes back here.
+
+        The one that was asked for is the parent's, and so is whatever it is granted.
+        """
+        self.owes = self._is_told_waiting = False
+        self._start_over()
+
     def _bear(self, error: LockError, *, was_unanswered: bool) -> None:
         """Return when it is worth repeating the request that failed so, or let the error out."""
         if isinstance(error, OutcomeUnknown):
@@ -351,28 +362,14 @@ class Acquisition:
         if not isinstance(grant, Grant):
             return None
         client = self._client
-        if grant.claim.id != self.claim.id:
-            raise BackendMisbehaved(
-                f"the backend granted {self._lock.name!r} to another claim than ours",
-                name=self._lock.name,
-            )
-        if grant.token is not None and not 0 < grant.token < LIMIT:
-            raise BackendMisbehaved(
-                f"the backend gave the token {grant.token} for {self._lock.name!r}; "
-                "tokens are above 0 and below 2**53",
-                name=self._lock.name,
-            )
+        if grant.claim.client in client.forebears:
+            return None  # our parent asked, before it forked
+        refuse_unsound(grant, self.claim, life=client.life)
         span = grant.ttl
         if grant.window is not None:
             sent_at, span = grant.window.since, min(span, grant.window.seconds)
         elif grant.counted_from is not None:
             sent_at = grant.counted_from
-        elif client.life.is_proven:
-            raise BackendMisbehaved(
-                f"the backend granted {self._lock.name!r} by its session, and did not say what "
-                "proves that (counted_from)",
-                name=self._lock.name,
-            )
         until = trusted_until(sent_at=sent_at, ttl=span)
         self._answered_at = now = client.clock.now()
         if now >= until:
@@ -389,6 +386,9 @@ class Acquisition:
         )
         hold.needs_tombstone = self._is_unanswered
         client.add(hold)
+        if grant.claim.client in client.forebears:
+            client.remove(hold)  # forked just before it was known, so that no fork disowned it
+            hold.disown()
         if client.telling.away:
             client.telling.answered(self.claim)
         waited = now - self.started
@@ -405,6 +405,9 @@ class Acquisition:
     def _withdraw(self) -> bool:
         """Leave nothing behind; false if the store did not answer (it goes on behind us)."""
         client, now = self._client, self._client.clock.now()
+        if self._is_our_parents():
+            self.owes = False
+            return True
         self.stands = False  # from now on: whoever looks for a cycle must not take it to wait
         self._disown()
         latest = min(now, self._deadline) + client.request_timeout

@@ -67,6 +67,8 @@ class Client:
         self._cancellable: weakref.WeakSet[Acquisition] = weakref.WeakSet()
         self._left_behind: deque[Acquisition | Duty] = deque()
         self.closing: Closing = Closing(self)
+        self.forebears: frozenset[str] = frozenset()
+        """The ids that this had in the processes that it was forked from."""
         self._introduce()
         backend.attach(ttl=self.ttl, hurry=self.watchdog.hurry)
         forking.forget_in_child(self)
@@ -286,6 +288,7 @@ class Client:
     def after_fork_in_child(self) -> None:
         """Hold nothing, and be somebody else."""
         holds = self.holds.all()
+        asking = [one for ref in self._asking.values() if (one := ref()) is not None]
         self.state = runtime.StateLock()
         self.holds = HoldRegistry(self.state)
         self._asking = {}
@@ -297,7 +300,10 @@ class Client:
         self.loop_guard.forget()
         for hold in holds:
             hold.disown()
+        self.forebears |= {self.id}
         self._introduce()
+        for one in asking:
+            one.begin_in_child()
 
 
 def new_id() -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from holdfast.runtime import forking
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Wakeups:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._rung: dict[str, runtime.Event] = {}
+        forking.forget_in_child(self)
 
     def expect(self, claim_id: str) -> None:
         """Keep rings for this claim from now on."""
@@ -65,3 +67,9 @@ class Wakeups:
     def forget(self, claim_id: str) -> None:
         """Keep no more rings for this claim."""
         self._rung.pop(claim_id, None)
+
+    def after_fork_in_child(self) -> None:
+        """Let whoever waits ask again: what would have rung it is the parent's."""
+        inherited, self._rung = self._rung, {}
+        for event in inherited.values():
+            event.set()

@@ -1,4 +1,4 @@
-"""How long a holder may believe in its lease.
+"""Whether a holder may believe in its lease, and how long.
 
 Counted from *before* the request was sent that set the store's deadline: the store's
 clock started later than that, so the holder can only stop too early. Counting from the
@@ -7,13 +7,38 @@ answer would let a slow reply make us believe in a lease that was already given 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from holdfast.core.tokens import LIMIT
+from holdfast.errors import BackendMisbehaved
 from holdfast.model import BY_TTL, Life
+
+if TYPE_CHECKING:
+    from holdfast.model import Claim, Grant
 
 DRIFT_RATIO = 0.01
 """The two clocks may run apart by this much; crystals stay within a hundredth of it."""
 
 MARGIN = 0.002
 """Rounding of the stores' clocks (milliseconds in Redis), and the way to the last check."""
+
+
+def refuse_unsound(grant: Grant, claim: Claim, *, life: Life) -> None:
+    """Raise if no store that keeps the contract would have granted the claim so."""
+    if grant.claim.id != claim.id:
+        wrong = f"granted {claim.name!r} to another claim than ours"
+    elif grant.token is not None and not 0 < grant.token < LIMIT:
+        wrong = (
+            f"gave the token {grant.token} for {claim.name!r}; tokens are above 0 and below 2**53"
+        )
+    elif life.is_proven and grant.window is None and grant.counted_from is None:
+        wrong = (
+            f"granted {claim.name!r} by its session, and did not say what proves that "
+            "(counted_from)"
+        )
+    else:
+        return
+    raise BackendMisbehaved(f"the backend {wrong}", name=claim.name)
 
 
 def trusted_until(*, sent_at: float, ttl: float) -> float:

@@ -139,7 +139,8 @@ class ReadByTurns(Generic[L]):
             if left <= 0:
                 return
             heard, _ = self._poll(self._link, self._nudges, left)
-            if heard:
+            # Rung by a fork, in the child, it must not take what its parent is to read.
+            if heard and not event.is_set():
                 self._read_or_break()
 
     def _sleep(self, event: Event, deadline: float) -> None:

@@ -1,0 +1,45 @@
+"""A process that is forked in the middle of a wait: the child takes nothing that is its parent's.
+
+Its place in line is one of its own, whether it goes on with that wait or is unwound out of it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import forked_wait
+import pytest
+from puppets import environment
+from servers import etcd, postgresql, redis, zookeeper
+
+
+@pytest.fixture(params=["etcd", "postgresql", "redis", "sqlite", "zookeeper"])
+def url(request, tmp_path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite://{tmp_path}/locks.db"
+    if request.param == "postgresql":
+        return postgresql.shared_server().url()
+    return {"etcd": etcd, "redis": redis, "zookeeper": zookeeper}[request.param].shared_server().url
+
+
+def let_in(url: str, namespace: str, directory: Path, what: str) -> list[str]:
+    """Return who was let in, one after the other."""
+    command = [sys.executable, forked_wait.__file__, url, namespace, str(directory / "mark"), what]
+    ran = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=150, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "Traceback" not in ran.stderr
+    return ran.stdout.split()
+
+
+def test_a_child_that_goes_on_waits_for_itself(url, namespace, tmp_path):
+    """With the claim of its parent both would hold; and the parent is rung as if nothing was."""
+    assert let_in(url, namespace, tmp_path, "goes-on") == ["parent", "child"]
+
+
+def test_a_child_that_leaves_takes_its_parents_place_from_nobody(url, namespace, tmp_path):
+    """Unwound out of the wait by `sys.exit`, it would withdraw what it did not ask for."""
+    assert let_in(url, namespace, tmp_path, "leaves") == ["parent"]

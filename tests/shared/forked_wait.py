@@ -1,0 +1,63 @@
+"""A program that forks in the middle of a wait, as the handler of a signal may.
+
+    forked_wait.py URL NAMESPACE MARK goes-on|leaves
+
+The child goes on with what its parent was doing, or leaves from where it is. Whoever is let in
+makes the file MARK, which nobody else may have made, and says who it is.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from holdfast import Locks
+from holdfast.challenge.eventually import eventually
+from holdfast.model import Waiter
+
+
+def main(url: str, namespace: str, mark: str, what: str) -> None:
+    parent, forked = os.getpid(), threading.Event()
+    holder = Locks(url, namespace=namespace, ttl=20)
+    lease = holder.lock("door").acquire()
+
+    def fork(*_: object) -> None:
+        child = os.fork()
+        if child == 0 and what == "leaves":
+            sys.exit()
+        if what == "leaves":
+            os.waitpid(child, 0)
+        forked.set()
+
+    def line() -> tuple[Waiter, ...]:
+        return holder.inspect("door").line
+
+    def conduct() -> None:
+        eventually(lambda: len(line()) == 1)
+        [first] = line()
+        os.kill(parent, signal.SIGUSR1)
+        assert forked.wait(60)
+        assert line()[0].age >= first.age  # and no other claim in its place
+        eventually(lambda: len(line()) == (2 if what == "goes-on" else 1))
+        lease.release()
+
+    signal.signal(signal.SIGUSR1, fork)
+    conductor = threading.Thread(target=conduct)
+    conductor.start()
+    with Locks(url, namespace=namespace, ttl=20) as locks, locks.lock("door", timeout=60):
+        Path(mark).touch(exist_ok=False)
+        sys.stdout.write("parent\n" if os.getpid() == parent else "child\n")
+        sys.stdout.flush()
+        Path(mark).unlink()
+    if os.getpid() != parent:
+        os._exit(0)
+    conductor.join()
+    if what == "goes-on":
+        assert os.wait()[1] == 0
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
