@@ -32,7 +32,7 @@ class SessionForks:
         self, flavour, server, puppet, door
     ):
         """They use sessions of their own, close, die: the parent's goes on."""
-        parent = puppet(flavour.name, server.url, ttl=2.0)
+        parent = puppet(flavour.name, server.url, ttl=6)
         token = parent.ask("acquire", door.name)
         children = [parent.fork(), parent.fork()]
         for number, child in enumerate(children):

@@ -79,7 +79,7 @@ def test_the_end_of_the_child_takes_nothing_from_the_parent(puppet, url, watcher
 
 def test_the_parent_still_renews_after_a_fork(puppet, url, eventually, how):
     """A fork in the middle of a lease must not stop its watchdog."""
-    parent = puppet(url, ttl=1.2)
+    parent = puppet(url, ttl=6)
     parent.ask("acquire", "door")
     parent.fork(how=how)
     before = parent.ask("renewals")

@@ -109,7 +109,7 @@ def test_killed_waiters_at_the_front_are_passed_over_within_a_second(
 
 def test_a_frozen_holder_keeps_the_lock_until_its_ttl(puppet, url, watcher, eventually):
     """It may wake at any time and act: until its own deadline nobody else is let in."""
-    holder, waiter = puppet(url, ttl=1.5), puppet(url)
+    holder, waiter = puppet(url, ttl=4), puppet(url)
     holder.ask("acquire", "door")
     waiter.tell("acquire", "door", timeout=20)
     eventually(lambda: in_line(watcher, "door") == [waiter.pid])

@@ -16,7 +16,7 @@ LONG = 30.0
 
 class TestQuorum(QuorumFaults):
     long = LONG
-    short = 2.0
+    short = 6.0
     election = ELECTION
     free_after = 2
 

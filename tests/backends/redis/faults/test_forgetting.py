@@ -21,7 +21,7 @@ def test_a_restart_with_its_data_costs_nothing(flavour, diary, eventually):
         lines = [flavour.locks(server.url, ttl=9.0).lock("door") for _ in range(2)]
         waiters = []
         for number, one in enumerate(lines, 1):
-            waiters.append(flavour.start(one.acquire, timeout=20))
+            waiters.append(flavour.start(one.acquire, timeout=90))
             eventually(lambda n=number: len(locks.inspect("door").line) == n)
 
         server.kill()
@@ -33,10 +33,10 @@ def test_a_restart_with_its_data_costs_nothing(flavour, diary, eventually):
         lease.check()
         assert not any(one.done() for one in waiters)
         lease.release()
-        first = waiters[0].result(20)
+        first = waiters[0].result(90)
         assert not waiters[1].done()
         first.release()
-        second = waiters[1].result(20)
+        second = waiters[1].result(90)
         assert lease.token < first.token < second.token
 
 

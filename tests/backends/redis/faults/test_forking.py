@@ -9,7 +9,7 @@ from holdfast import LeaseLost
 
 @pytest.fixture
 def parent(flavour, server, puppet):
-    return puppet(flavour.name, server.url, ttl=1.5)
+    return puppet(flavour.name, server.url, ttl=6)
 
 
 def test_a_forked_child_holds_nothing(parent, line):

@@ -13,7 +13,7 @@ from holdfast.backends.redis.scripts import redis_script
 def test_a_full_server_renews_and_releases_what_is_held(flavour, server, diary, eventually):
     """Otherwise every lease would die at once, when the server is in trouble already."""
     client = server.client()
-    locks = flavour.locks(server.url, ttl=1.5, on_event=diary)
+    locks = flavour.locks(server.url, ttl=6, on_event=diary)
     lock, other = locks.lock("door"), locks.lock("window")
     lease, kept = lock.acquire(), other.acquire()
     client.config_set("maxmemory", 1)

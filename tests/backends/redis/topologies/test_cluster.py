@@ -120,7 +120,7 @@ def test_what_has_moved_ahead_of_its_slot_is_followed(cluster, namespace):
 def test_a_frozen_node_delays_nobody_elses_locks(cluster, drivers, namespace):
     """Leases on the other nodes are renewed, and their lines move."""
     frozen, *well = cluster.masters()
-    holders, waiters = drivers(cluster.url, ttl=1.5), drivers(cluster.url, ttl=1.5)
+    holders, waiters = drivers(cluster.url, ttl=6), drivers(cluster.url, ttl=6)
     leases, waiting = {}, {}
     for holder, waiter in zip(holders, waiters, strict=True):
         names = [cluster.name_on(one, holder.flavour, namespace=namespace) for one in well]

@@ -46,8 +46,9 @@ def test_a_holder_that_is_frozen_loses_the_name_after_its_ttl_and_is_told(holder
     assert not rivals.is_free()
 
 
-def test_a_forked_child_holds_nothing_and_takes_nothing_away(holder, rivals):
+def test_a_forked_child_holds_nothing_and_takes_nothing_away(flavour, puppet, url, rivals):
     """It has its own session, and closes it; the parent's lives on."""
+    holder = puppet(flavour.name, url, ttl=6)
     holder.ask("acquire", rivals.name)
     child = holder.fork()
     with pytest.raises(LeaseLost) as told:

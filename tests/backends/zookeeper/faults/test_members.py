@@ -22,7 +22,7 @@ LONG = 120.0
 
 class TestQuorum(QuorumFaults):
     long = LONG
-    short = 1.5
+    short = 6.0
     election = ELECTION
 
 
