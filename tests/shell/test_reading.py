@@ -11,7 +11,8 @@ import warnings
 
 import pytest
 
-from holdfast.runtime.reading import Kicks
+from holdfast.runtime.clock import Clock
+from holdfast.runtime.reading import Kicks, ReadByTurns
 
 PATIENCE = 60.0
 
@@ -80,3 +81,20 @@ def test_a_signal_handler_may_wait_for_the_same():
         rung.join()
         signal.signal(signal.SIGUSR1, before)
         kicks.close()
+
+
+def test_who_listens_to_what_another_thread_closes_just_now_is_told_that_it_is_over(monkeypatch):
+    """The close strikes between a kick and taking it; nobody may fall over that."""
+    ours, theirs = socket.socketpair()
+    reading = ReadByTurns(ours, clock=Clock())
+    swallow = reading._kicks._swallow
+
+    def closed_before() -> None:
+        reading.close()
+        swallow()
+
+    monkeypatch.setattr(reading._kicks, "_swallow", closed_before)
+    reading.kick()
+
+    assert reading.listen(until=Clock.now() + PATIENCE) is False
+    theirs.close()

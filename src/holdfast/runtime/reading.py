@@ -175,7 +175,12 @@ class ReadByTurns(Generic[L]):
         """Wait for one of them, at most so long; whether there is something to read, and a kick."""
         if link is not None and self._has_more():
             return True, False
-        return kicks.wait(link, min(left, self._clock.longest_sleep))
+        try:
+            return kicks.wait(link, min(left, self._clock.longest_sleep))
+        except (OSError, ValueError):
+            if self._is_closed:
+                return False, True  # by another thread, just now
+            raise
 
     def _read_or_break(self) -> None:
         try:
