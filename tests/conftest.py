@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from other_loops import on_the_chosen_loop
 from servers.sharing import leave_room
-from side_by_side import LongestFirst, a_seat, number_of_workers
+from side_by_side import LongestFirst, a_seat, number_of_workers, take_part
 from started_anywhere import as_from_a_terminal, in_a_session_of_its_own
 
 from holdfast.challenge.eventually import eventually
@@ -42,9 +42,11 @@ def pytest_xdist_make_scheduler(config, log) -> LongestFirst:
     return LongestFirst(config, log)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config) -> None:
     """Let the workers make together what is dear: they inherit what is said here."""
     share_what_is_made()
+    if not hasattr(config, "workerinput"):
+        config.taking_part = take_part()  # for as long as the run goes on
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

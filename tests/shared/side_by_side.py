@@ -4,13 +4,13 @@ Each worker has servers of its own, which its tests share: some break them, or c
 settings. So the tests of a file stay on one worker, in their order.
 
 Several runs on one machine share its processors, and a test may not notice. So all of them
-together run no more tests at once than one alone would, whoever has started them.
+together run fewer tests at once than one alone would, whoever has started them: the servers of
+those who wait for their turn compute a little too.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import tempfile
 import time
 from collections.abc import Iterator
@@ -30,6 +30,17 @@ that they take, they compute a quarter."""
 
 MOST_WORKERS = 12
 """More would not be faster: the longest file is then what the run waits for."""
+
+SEATS_PER_RUN = 2
+"""So many fewer tests run at once for each further run."""
+
+FEWEST_SEATS = 4
+
+MOST_RUNS = 32
+"""As many are counted."""
+
+LOOKING = (0.02, 0.25)
+"""Seconds between two looks for a free seat, at first and at most: dozens of workers look."""
 
 ALONE = (
     "tests/cli/",
@@ -160,17 +171,50 @@ def a_seat() -> Iterator[None]:
 
 def free_seat() -> IO[str]:
     """Return a seat that nobody else has until it is closed."""
+    pause, longest = LOOKING
+    while True:
+        seat = _taken("seat", number_of_seats())
+        if seat is not None:
+            return seat
+        time.sleep(pause)
+        pause = min(1.5 * pause, longest)
+
+
+def number_of_seats() -> int:
+    """Return how many tests may run at once on this machine now."""
+    others = max(0, _number_taken("run") - 1)
+    alone = number_of_workers()
+    return max(min(alone, FEWEST_SEATS), alone - SEATS_PER_RUN * others)
+
+
+def take_part() -> IO[str] | None:
+    """Be counted among the runs on this machine, until it is closed; not what a test runs."""
+    return None if SEATED in os.environ else _taken("run", MOST_RUNS)
+
+
+def _taken(kind: str, number: int) -> IO[str] | None:
+    """Return one of so many that nobody else has until it is closed, if there is one."""
+    for one in range(number):
+        file = (_folder() / f"{kind}-{one}").open("w")
+        if here.try_lock_alone(file):
+            return file
+        file.close()
+    return None
+
+
+def _number_taken(kind: str) -> int:
+    """Return how many somebody has; who looks at the same moment may be counted too."""
+    taken = 0
+    for one in _folder().glob(f"{kind}-*"):
+        with one.open("w") as file:
+            taken += not here.try_lock_alone(file)
+    return taken
+
+
+def _folder() -> Path:
     folder = Path(tempfile.gettempdir()) / f"holdfast-tests-{_user()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    numbers = list(range(number_of_workers()))
-    while True:
-        random.shuffle(numbers)
-        for number in numbers:
-            seat = (folder / f"seat-{number}").open("w")
-            if here.try_lock_alone(seat):
-                return seat
-            seat.close()
-        time.sleep(0.02)
+    return folder
 
 
 def _user() -> int:

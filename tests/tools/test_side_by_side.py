@@ -101,6 +101,29 @@ def test_all_runs_together_have_no_more_seats_than_one(monkeypatch, tmp_path):
     assert not is_seated_too_early
 
 
+def test_each_further_run_leaves_fewer_seats(monkeypatch, tmp_path):
+    """Its servers compute too; it is counted for as long as it goes on."""
+    monkeypatch.setattr(side_by_side, "number_of_workers", lambda: 10)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.delenv(SEATED)
+    seats = [side_by_side.number_of_seats()]
+    runs = []
+    for _ in range(5):
+        runs.append(side_by_side.take_part())
+        seats.append(side_by_side.number_of_seats())
+    for one in runs[1:]:
+        one.close()
+
+    assert seats == [10, 10, 8, 6, 4, 4]
+    assert side_by_side.number_of_seats() == 10
+    runs[0].close()
+
+
+def test_what_a_test_runs_is_no_run_of_its_own():
+    assert SEATED in os.environ
+    assert side_by_side.take_part() is None
+
+
 def test_tests_that_a_test_runs_need_no_seat(monkeypatch):
     monkeypatch.setattr(side_by_side, "free_seat", None)
 
