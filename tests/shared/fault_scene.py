@@ -74,7 +74,11 @@ class Scene:
                 is_in_line = watcher.inspect(self.name).line and number_waiting(self.waiting_client)
                 return bool(is_in_line) and self.diary.count("Renewed") >= renewals
 
-            eventually(lambda: not self.lease.is_trusted or is_ready(), what="it waits")
+            eventually(
+                lambda: not self.lease.is_trusted or is_ready(),
+                what="it waits",
+                despite=(BackendUnavailable, OutcomeUnknown),
+            )
             if self.lease.is_trusted:
                 return
         pytest.fail(f"its lease ended {BEGINNINGS} times before anything struck")
@@ -120,8 +124,17 @@ class WatchedName:
         self._watcher = flavour.locks(server.url)
 
     def line(self) -> tuple[list[int | None], int]:
-        """Return the holders' tokens, and how many wait."""
-        return seen_of(self._watcher, self.name)
+        """Return the holders' tokens, and how many wait.
+
+        A test may have told all clients to give up soon, and a busy machine is slow to answer.
+        """
+        seen: list[tuple[list[int | None], int]] = []
+        eventually(
+            lambda: not seen.append(seen_of(self._watcher, self.name)),
+            what="it is seen",
+            despite=(BackendUnavailable, OutcomeUnknown),
+        )
+        return seen[0]
 
     def until(self, tokens: list[int | None], waiting: int) -> None:
         """Wait until it is held by these, and so many wait."""

@@ -24,7 +24,7 @@ SYNC_LIMIT = 40
 """So many ticks does a leader wait for its followers: far longer than an election and a ttl."""
 
 TTL = 1.0
-LONG = 8.0
+LONG = 24.0
 """A third of it outlasts an election, and that a request to the old leader is given up."""
 
 

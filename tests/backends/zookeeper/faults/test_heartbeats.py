@@ -5,7 +5,8 @@ from __future__ import annotations
 from holdfast.challenge.eventually import eventually
 from holdfast.challenge.servers.zookeeper import ZooKeeperServer
 
-TTL = 1.5
+TTL = 6.0
+"""Long enough for a machine that stands still."""
 
 
 def transactions(server: ZooKeeperServer) -> int:
