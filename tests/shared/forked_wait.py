@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 from holdfast import Locks
@@ -38,6 +39,7 @@ def main(url: str, namespace: str, mark: str, what: str) -> None:
     def conduct() -> None:
         eventually(lambda: len(line()) == 1)
         [first] = line()
+        eventually(is_at_rest)
         os.kill(parent, signal.SIGUSR1)
         assert forked.wait(60)
         assert line()[0].age >= first.age  # and no other claim in its place
@@ -57,6 +59,19 @@ def main(url: str, namespace: str, mark: str, what: str) -> None:
     conductor.join()
     if what == "goes-on":
         assert os.wait()[1] == 0
+
+
+def is_at_rest() -> bool:
+    """Whether it waits: who is forked while it begins a thread waits for that for ever."""
+    seen = set()
+    for _ in range(10):
+        time.sleep(0.02)
+        stack, names = sys._current_frames()[threading.main_thread().ident], []
+        seen.add((stack.f_code, stack.f_lasti))
+        while stack is not None:
+            names.append(stack.f_code.co_name)
+            stack = stack.f_back
+    return len(seen) == 1 and "start" not in names
 
 
 if __name__ == "__main__":
