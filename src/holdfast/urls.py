@@ -205,7 +205,7 @@ def _unknown_scheme(scheme: str, url: str) -> ConfigurationError:
     told = f"unknown scheme {scheme!r} in {url!r}; "
     for room in ROOMS:
         if (ours := declared(room).also_called.get(scheme)) is not None:
-            return ConfigurationError(f"{told}write {ours}{url.removeprefix(scheme)}")
+            return ConfigurationError(f"{told}write {ours}{url[len(scheme) :]}")
     # As SQLAlchemy writes it, with the driver: the one example is enough.
     if (meant := _room_of(scheme.partition("+")[0])) is not None:
         return ConfigurationError(f"{told}accepted: {', '.join(declared(meant).schemes.values())}")

@@ -23,9 +23,10 @@ def test_an_unknown_scheme_is_refused_listing_the_known_ones(flavour, url):
     assert "sqlite:///path/to/locks.db" in told
 
 
-def test_a_scheme_of_another_library_is_refused_with_ours():
+@pytest.mark.parametrize("scheme", ["valkeys", "VALKEYS"])
+def test_a_scheme_of_another_library_is_refused_with_ours(scheme):
     """Valkey is asked as Redis is."""
-    told = refusal(lambda: Locks("valkeys://me:s3cret@host:6379/0"))
+    told = refusal(lambda: Locks(f"{scheme}://me:s3cret@host:6379/0"))
 
     assert told.endswith("; write rediss://***@host:6379/0")
 
