@@ -18,7 +18,8 @@ class Child:
     """Locks of a process that is forked, once, behind a step."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.locks = Locks("memory://")
+        self.told: list[Any] = []
+        self.locks = Locks("memory://", on_event=self.told.append)
         self._client = self.locks._client
         self._monkeypatch = monkeypatch
         self.withdrawn: list[Any] = []
@@ -99,6 +100,8 @@ def test_a_hold_that_the_fork_came_before_is_lost_from_its_first_moment(child, m
         lease.check()
     assert told.value.reason == "forked"
     assert child.withdrawn == []
+    child.locks.close()  # which delivers what is to be told
+    assert "Acquired" not in [type(one).__name__ for one in child.told]
 
 
 def test_a_child_that_is_unwound_out_of_a_wait_withdraws_nothing(child):

@@ -389,6 +389,7 @@ class Acquisition:
         if grant.claim.client in client.forebears:
             client.remove(hold)  # forked just before it was known, so that no fork disowned it
             hold.disown()
+            return hold  # lost from its first moment; that it was acquired is its parent's to tell
         if client.telling.away:
             client.telling.answered(self.claim)
         waited = now - self.started
