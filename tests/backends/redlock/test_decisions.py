@@ -127,6 +127,16 @@ def test_a_name_is_closed_until_a_majority_has_opened():
     assert closing.remaining == 3.0
 
 
+def test_a_node_that_was_not_heard_is_not_taken_for_an_open_one():
+    """Else who asks again would depend on it, however long it says nothing."""
+    refusals = [seen("", shut=100.0 + one) for one in (1, 2, 3)]
+
+    [closing] = answers.held(refusals, nodes=5, look_again=60.0).closing
+    [sooner] = answers.held(refusals, nodes=5, granted=1, look_again=60.0).closing
+
+    assert (closing.remaining, sooner.remaining) == (3.0, 2.0)
+
+
 def test_a_renewal_at_a_node_that_does_not_count_is_none():
     assert answers.renewed([1, 0, 1]) is Renewal.LOST
     assert answers.renewed([1, 0, 2]) is Renewal.BROKEN

@@ -158,17 +158,17 @@ def closing(found: Sequence[Seen], *, unheard: int, nodes: int) -> tuple[Closing
     if not shut or len(shut) + unheard < majority(nodes):
         return ()
     remaining = sorted(one.shut - one.now for one in shut)
-    # It opens when a majority has opened, by those of them that are open now.
-    missing = majority(nodes) - (nodes - len(shut))
+    # It opens when a majority has opened, by those of them that are known to be open now.
+    missing = majority(nodes) - (nodes - unheard - len(shut))
     opens = remaining[max(1, min(missing, len(remaining))) - 1]
     return (Closing(Owner.from_text(shut[0].owner), 1, opens),)
 
 
-def held(found: Sequence[Seen], *, nodes: int, look_again: float) -> Held:
+def held(found: Sequence[Seen], *, nodes: int, look_again: float, granted: int = 0) -> Held:
     """Return the no of those who refused, and when asking again may help."""
     unheard = nodes - len(found)
     inside = tuple(holders(found, unheard=unheard, nodes=nodes).values())
-    shut = () if inside else closing(found, unheard=unheard, nodes=nodes)
+    shut = () if inside else closing(found, unheard=unheard - granted, nodes=nodes)
     ends = [one.remaining or 0.0 for one in inside] + [one.remaining for one in shut]
     return Held(inside, None, max(0.001, min([*ends, look_again])), shut)
 

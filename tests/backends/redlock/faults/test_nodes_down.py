@@ -92,6 +92,23 @@ def test_two_hung_nodes_cost_nobody_a_timeout(opened, nodes, name):
         one.resume()
 
 
+def test_nodes_that_open_one_after_the_other_cost_nobody_a_timeout(opened, nodes, ways, name):
+    """The last of a majority tells when to ask, not the first: who hangs would be waited for."""
+    patient = {"node_timeout": 30.0}
+    holder, other = opened(*ways, **patient), opened(**patient)
+    for one in (holder, other):
+        one.lock("other").acquire(timeout=20).release()
+    for one in nodes[1:3]:
+        one.pause()
+
+    ways[4].delay(0.1)
+    holder.lock(name, min_hold=1.0).acquire(timeout=20).release()
+
+    assert other.lock(name).acquire(timeout=20).is_trusted
+    for one in nodes[1:3]:
+        one.resume()
+
+
 def test_a_client_can_be_closed_while_it_connects_to_a_node_that_hangs(
     flavour, opened, nodes, name, monkeypatch
 ):

@@ -7,7 +7,7 @@ and then it asks all of them nevertheless, since that node may keep what has end
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
@@ -214,6 +214,7 @@ class AsyncClaiming:
     # -- not granted ---------------------------------------------------------------------
 
     async def _not_granted(self, one: Attempt, found: Round) -> Held:
+        heard_at = self._clock.now()
         await self._undo(one, found)
         refusals = [
             answers.seen_by_refusal(replies[0])
@@ -224,12 +225,32 @@ class AsyncClaiming:
         is_alone = found.asked.count(True) == 1 < len(found.nodes) and bool(refusals)
         if not is_alone and self._verdict(found) is not Verdict.REFUSED:
             raise outages.too_few(found)
-        nodes = 1 if is_alone else len(found.nodes)
-        held = answers.held(refusals, nodes=nodes, look_again=LOOK_AGAIN)
+        held = answers.held(
+            refusals,
+            nodes=1 if is_alone else len(found.nodes),
+            granted=len(answers.given(found.answers)),
+            look_again=LOOK_AGAIN,
+        )
         self._expect(one)
-        if held.holders or held.closing:
+        if held.closing:
+            return self._opening(one, held, heard_at)
+        if held.holders:
             return held
         return Held((), None, self._soon())  # several have some of the nodes each
+
+    def _opening(self, one: Attempt, held: Held, heard_at: float) -> Held:
+        """Let it be asked for when a majority is open, by all that was heard while it waited.
+
+        The first node alone may open a moment before the others. Whoever asks then gets some of
+        the nodes, and waits for those that hang.
+        """
+        waiting = self._inbox.waiting(one.claim.id)
+        if waiting is None:
+            return held
+        [shut] = held.closing
+        waiting.opens_at = max(waiting.opens_at, heard_at + shut.remaining)
+        left = waiting.opens_at - self._clock.now()
+        return replace(held, retry_in=max(0.001, min(left, LOOK_AGAIN)))
 
     def _expect(self, one: Attempt) -> None:
         if one.claim.queues:

@@ -42,6 +42,8 @@ class Waiting:
     claim: Claim
     since: float
     looked_at: float
+    opens_at: float = 0.0
+    """When a majority of the nodes will have opened that a min_hold keeps closed."""
 
 
 class Ear:
