@@ -107,7 +107,7 @@ class Scene:
     def is_passed_on(self) -> bool:
         """Whether the lease was never lost, and is had by the one who waits, once released."""
         self.lease.check()
-        assert not self.waiter.done()
+        assert not self.waiter.done(), f"it did not wait: {self.waiter.result()}"
         self.lease.release()
         successor, _ = self.waiter.result(PATIENCE)
         assert successor.token > self.lease.token

@@ -98,8 +98,14 @@ def _in_child() -> None:
     global _forking  # noqa: PLW0603 - as the others, and this one may be taken
     _forking = threading.RLock()
     _paused.clear()
+    failure: BaseException | None = None
     for one in list(_registered):
-        one.after_fork_in_child()
+        try:
+            one.after_fork_in_child()
+        except BaseException as error:  # noqa: BLE001 - raised below, when all have been told
+            failure = failure or error  # who is not told would use what is the parent's
+    if failure is not None:
+        raise failure
 
 
 here.at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

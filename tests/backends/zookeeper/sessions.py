@@ -33,10 +33,18 @@ def end_session(server: ZooKeeperServer, session: int) -> None:
     """End a session as if its time were over: from now on the server does not know it.
 
     Whoever comes with its id and its password may close it. The server makes the password from
-    the id, by Java's random numbers, and so can we.
+    the id, by Java's random numbers, and so can we. Whose session it was may come back in between,
+    and take it from us before it is closed.
     """
+    assert _close(server, session), "the session was over already"
+    while _close(server, session):
+        pass
+
+
+def _close(server: ZooKeeperServer, session: int) -> bool:
+    """Close a session; false if there was none."""
     with connected(server.address, client_id=(session, _password(session))) as client:
-        assert client.client_id[0] == session, "the session was over already"
+        return bool(client.client_id[0] == session)
 
 
 def _password(session: int) -> bytes:

@@ -37,7 +37,7 @@ def test_a_replica(refusal, replica):
 
 def test_a_cluster_that_is_not_whole(refusal):
     with ClusterNode() as node:
-        error = refusal(node.url.replace("redis://", "redis+cluster://"))
+        error = refusal(node.url.replace("redis://", "redis+cluster://"), within=20.0)
 
     assert isinstance(error, BackendUnavailable)
     assert "serves no slots and knows nobody who does" in str(error)

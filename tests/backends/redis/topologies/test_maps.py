@@ -227,3 +227,8 @@ def test_who_did_not_tell_what_the_others_believe_is_doubted():
 def test_without_any_map_the_most_telling_error_is_raised(answers, kind):
     with pytest.raises(kind):
         elected(poll(None, A, B), dict(zip((A, B), answers, strict=True)))
+
+
+def test_why_no_node_tells_the_map_is_said():
+    with pytest.raises(BackendUnavailable, match="no node tells the map: no answer"):
+        elected(poll(None, A), {A: OutcomeUnknown("no answer")})

@@ -113,7 +113,7 @@ def test_a_member_that_accepts_and_says_nothing_is_passed_over(scenes, ensemble)
 
 def test_a_member_that_falls_silent_is_left_long_before_the_ttl_is_over(scenes, ensemble):
     """Frozen, it closes nothing. A heartbeat waits two seconds for it, and not a third of a ttl."""
-    ttl = 12.0
+    ttl = 24.0
     silent = ensemble.followers()[0]
     for one in scenes:
         one.hold(ensemble.url_from(silent), ttl=ttl, randomize_hosts=False)

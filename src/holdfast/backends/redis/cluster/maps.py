@@ -193,15 +193,15 @@ class Poll:
         best = self._best()
         if best is not None:
             return best
-        passing = BackendUnavailable(f"{where}: no node tells the map")
         # A mistake that somebody has to mend is more to the point than who else was away.
         for failure in self._failures:
-            passing.__cause__ = failure
             if isinstance(failure, ConfigurationError | BackendMisbehaved):
                 raise failure
-        if self._failures and isinstance(self._failures[-1], BackendUnavailable):
-            raise self._failures[-1]
-        raise passing
+        last = self._failures[-1] if self._failures else None
+        if isinstance(last, BackendUnavailable):
+            raise last
+        why = "" if last is None else f": {last}"
+        raise BackendUnavailable(f"{where}: no node tells the map{why}") from last
 
     def doubted(self, elected: SlotMap) -> set[Endpoint]:
         """Return who failed, before or now, and did not tell what the others believe."""
