@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 import warnings
+import weakref
 
 import pytest
 
@@ -27,6 +28,21 @@ def test_a_pair_that_nobody_closed_is_closed_without_a_warning_when_it_is_collec
         del kicks, ring
         gc.collect()
     assert awake.fileno() == -1
+
+
+def test_there_is_no_pair_before_somebody_would_close_it(monkeypatch):
+    """An interrupt in between would leave it to the collector, in the middle of anything."""
+    made = []
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(socket, "socketpair", lambda: made.append(1))
+    monkeypatch.setattr(weakref, "finalize", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Kicks()
+
+    assert not made
 
 
 def test_a_wait_tells_a_kick_from_something_to_read():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 from holdfast.platforms import here
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from holdfast.runtime.clock import Clock
     from holdfast.runtime.threads import Event
@@ -213,11 +213,14 @@ class Kicks:
     """Wakes up a thread that polls."""
 
     def __init__(self) -> None:
-        self._awake, self._kick = pair = socket.socketpair()
         # An interrupt may strike whoever made it before anybody can close it. The pair is kept
-        # apart, so that a collector that finds this in a ring of objects finds no open socket.
+        # apart, and in the finalizer's hands as soon as it is there, so that a collector that
+        # finds this in a ring of objects finds no open socket.
+        pair: list[socket.socket] = []
         self._unclosed = weakref.finalize(self, _close, pair)
         self._unclosed.atexit = False
+        pair.extend(socket.socketpair())
+        self._awake, self._kick = pair
         self._awake.setblocking(False)
         self._kick.setblocking(False)
         # What is polled is told once, and not again by each who waits.
@@ -269,6 +272,6 @@ class Kicks:
         self._unclosed.detach()
 
 
-def _close(pair: tuple[socket.socket, socket.socket]) -> None:
+def _close(pair: Iterable[socket.socket]) -> None:
     for one in pair:
         one.close()
