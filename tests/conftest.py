@@ -20,7 +20,8 @@ from holdfast.challenge.servers.made_once import share_what_is_made
 as_from_a_terminal()
 in_a_session_of_its_own()
 on_the_chosen_loop(os.environ)
-os.environ.pop("HOLDFAST_URL", None)  # a developer's own store is no test's
+for variable in ("HOLDFAST_URL", "HOLDFAST_NAMESPACE"):
+    os.environ.pop(variable, None)  # a developer's own store is no test's
 # Drivers read all authorities of the system for each connection by TLS, which takes 22 ms of
 # computing, and what the tests show is signed by none of them.
 os.environ["SSL_CERT_FILE"] = os.devnull

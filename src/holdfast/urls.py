@@ -1,6 +1,10 @@
 """Which backend a URL or a client means: the one place that knows them all, imported late.
 
 A store says itself which URLs and which clients are its own, in the `declaration.py` of its room.
+
+Whatever selects the lock (the URL and the namespace) is resolved here, for the library and for the
+command line. A second reader of the environment would give two programs with the same settings
+two different locks, and nobody would notice.
 """
 
 from __future__ import annotations
@@ -44,19 +48,50 @@ EMBEDDED = "sqlite://"
 """The URL of the embedded default, in the file of this user."""
 VARIABLE = "HOLDFAST_URL"
 """Where an environment says which store is meant by who does not say it."""
+NAMESPACE_VARIABLE = "HOLDFAST_NAMESPACE"
+"""The environment variable for the namespace of a client that does not set one."""
+DEFAULT_NAMESPACE = "holdfast"
+
+
+def resolved_url(url: str | None) -> str:
+    """Return the URL itself, or what the environment says, or the embedded default."""
+    return url if url is not None else os.environ.get(VARIABLE) or EMBEDDED
+
+
+def resolved_namespace(namespace: str | None) -> str:
+    """Return the namespace itself, or what the environment says, or the default; checked."""
+    if namespace is not None:
+        return checked_namespace(namespace)
+    said = os.environ.get(NAMESPACE_VARIABLE)
+    if not said:
+        return DEFAULT_NAMESPACE
+    try:
+        chosen = checked_namespace(said)
+    except ConfigurationError as error:
+        # It is in no file of the program: say where to look.
+        raise ConfigurationError(f"{NAMESPACE_VARIABLE}: {error}") from error
+    _log.info("locks in the namespace %s, as %s says", chosen, NAMESPACE_VARIABLE)
+    return chosen
 
 
 def open_backend(
-    url: str | None, *, flavour: str, namespace: str, clock: Clock, options: dict[str, object]
+    url: str | None,
+    *,
+    flavour: str,
+    namespace: str | None,
+    clock: Clock,
+    options: dict[str, object],
 ) -> Any:  # noqa: ANN401 - of either flavour
     """Return the backend that the URL names. No I/O yet.
 
-    None is what the environment says, and the embedded default where it says nothing.
+    None is what the environment says, and the default where it says nothing.
     """
-    if url is not None or not (said := os.environ.get(VARIABLE)):
-        return _open(EMBEDDED if url is None else url, flavour, namespace, clock, options)
+    place = resolved_url(url)
+    chosen = resolved_namespace(namespace)
+    if url is not None or not os.environ.get(VARIABLE):
+        return _open(place, flavour, chosen, clock, options)
     try:
-        backend = _open(said, flavour, namespace, clock, options)
+        backend = _open(place, flavour, chosen, clock, options)
     except ConfigurationError as error:
         # It stands in no file of the program: say where to look.
         raise ConfigurationError(f"{VARIABLE}: {error}") from error
@@ -75,12 +110,17 @@ def _open(url: str, flavour: str, namespace: str, clock: Clock, options: dict[st
     backend = _imported(room, flavour=flavour, needed_by=f"{parts.scheme}://", mode=mode)
     modes = ("mode",) if declared(room).modes else ()
     checked_keywords(given, accepted=(*backend.options, *modes), what=f"{parts.scheme}://")
-    arguments = declared(room).arguments(parts, checked_namespace(namespace))
+    arguments = declared(room).arguments(parts, namespace)
     return backend(clock=clock, **arguments, **given)
 
 
 def adopt_client(
-    client: object, *, flavour: str, namespace: str, clock: Clock, options: dict[str, object]
+    client: object,
+    *,
+    flavour: str,
+    namespace: str | None,
+    clock: Clock,
+    options: dict[str, object],
 ) -> Any:  # noqa: ANN401 - of either flavour
     """Return the backend of a store that a client of another library is connected to."""
     name = _name_of(client)
@@ -89,7 +129,7 @@ def adopt_client(
     checked_keywords(options, accepted=clients.options, what=name)
     backend = _imported(room, flavour=flavour, needed_by=name)
     return backend.from_client(
-        client, clock=clock, namespace=checked_namespace(namespace), **options
+        client, clock=clock, namespace=resolved_namespace(namespace), **options
     )
 
 
@@ -98,7 +138,7 @@ def open_by_factory(
     *,
     backend: str,
     flavour: str,
-    namespace: str,
+    namespace: str | None,
     clock: Clock,
     options: dict[str, object],
 ) -> Any:  # noqa: ANN401 - of either flavour
@@ -115,7 +155,7 @@ def open_by_factory(
     checked_keywords(options, accepted=accepted, what="from_factory()")
     found = _imported(room, flavour=flavour, needed_by=f"backend={backend!r}")
     return found.from_factory(
-        connect, clock=clock, namespace=checked_namespace(namespace), **options
+        connect, clock=clock, namespace=resolved_namespace(namespace), **options
     )
 
 
@@ -128,7 +168,7 @@ def adopt_clients(
     clients: Sequence[object],
     *,
     flavour: str,
-    namespace: str,
+    namespace: str | None,
     clock: Clock,
     options: dict[str, object],
 ) -> Any:  # noqa: ANN401 - of either flavour
@@ -143,7 +183,7 @@ def adopt_clients(
     checked_keywords(options, accepted=kind.options, what=name)
     backend = _imported(room, flavour=flavour, needed_by=name)
     return backend.from_clients(
-        clients, clock=clock, namespace=checked_namespace(namespace), **options
+        clients, clock=clock, namespace=resolved_namespace(namespace), **options
     )
 
 

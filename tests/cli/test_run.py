@@ -8,6 +8,7 @@ import signal
 
 import pytest
 
+import holdfast
 from holdfast.challenge.eventually import PATIENCE
 
 FORWARDED = ["HUP", "INT", "QUIT", "TERM", "USR1", "USR2"]
@@ -200,6 +201,23 @@ def test_a_held_lock_is_told_with_its_holder(cli, held):
     assert done.stdout == ""
     assert f"pid {holder.pid} (sh)" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_program_and_a_command_with_the_same_environment_exclude_each_other(cli, monkeypatch):
+    """The URL and the namespace select the lock, so both read the same variables."""
+    monkeypatch.setenv("HOLDFAST_URL", cli.url)
+    monkeypatch.setenv("HOLDFAST_NAMESPACE", "shop")
+    shop = {"HOLDFAST_NAMESPACE": "shop"}
+
+    with holdfast.Locks(label="a program") as locks, locks.lock("report"):
+        inside = cli("run", "report", "--no-wait", "--", "true", env=shop)
+        elsewhere = cli(
+            "run", "report", "--no-wait", "--namespace", "other", "--", "true", env=shop
+        )
+
+    assert inside.returncode == 75
+    assert "a program" in inside.stderr
+    assert elsewhere.returncode == 0
 
 
 def test_waiting_ends_after_the_timeout(cli, held):

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import logging
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import redis
+import redis.asyncio
 from refusal import refusal
 
 import holdfast
 from holdfast import AsyncLocks, Locks
+from holdfast.testing import FaultyBackend
+
+MODULES = {Locks: "_sync", AsyncLocks: "_async"}
+PREFIXES = {Locks: "", AsyncLocks: "Async"}
 
 
 @pytest.mark.parametrize("url", ["foo://host", "redi://host", "", "locks.db", "/srv/locks.db"])
@@ -96,10 +103,66 @@ def test_a_wrong_url_in_the_environment_is_refused_naming_the_variable(monkeypat
     assert "s3cret" not in told
 
 
+def holds_in_shop(url: str, locks: Locks) -> bool:
+    """Whether what the client holds is held in the namespace `shop` of that store."""
+    with locks, Locks(url, namespace="shop") as shop, locks.lock("nightly"):
+        return shop.lock("nightly").locked()
+
+
+def test_without_a_namespace_the_environment_says_which(monkeypatch, caplog, tmp_path):
+    """As for the command: otherwise `holdfast run` and a program would not exclude each other."""
+    caplog.set_level(logging.INFO, logger="holdfast")
+    url = f"sqlite://{tmp_path}/locks.db"
+    monkeypatch.setenv("HOLDFAST_NAMESPACE", "shop")
+
+    assert holds_in_shop(url, Locks(url))
+    assert holds_in_shop(url, Locks.from_backend(FaultyBackend.around(url)))
+    assert not holds_in_shop(url, Locks(url, namespace="mine"))
+    assert "locks in the namespace shop, as HOLDFAST_NAMESPACE says" in caplog.messages
+
+
+@pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
+def test_every_way_to_open_a_client_reads_the_same_namespace(flavour, monkeypatch):
+    """The store is not asked here: what it would be given is enough."""
+
+    class Seen(Exception):
+        pass
+
+    def opened(*_args: object, namespace: str, **_options: object) -> None:
+        raise Seen(namespace)
+
+    for way in ("from_client", "from_clients", "from_factory"):
+        for room in ("redis", "redlock", "postgresql"):
+            module = import_module(f"holdfast.backends.{room}.{MODULES[flavour]}.backend")
+            backend = getattr(module, f"{PREFIXES[flavour]}{room.capitalize()}Backend")
+            monkeypatch.setattr(backend, way, opened, raising=False)
+    make = redis.Redis if flavour is Locks else redis.asyncio.Redis
+    ways = [
+        lambda: flavour.from_client(make(port=1)),
+        lambda: flavour.from_clients([make(port=1), make(port=2), make(port=3)]),
+        lambda: flavour.from_factory(lambda: None, backend="postgresql"),
+    ]
+
+    for said, meant in (("shop", "shop"), ("", "holdfast")):
+        monkeypatch.setenv("HOLDFAST_NAMESPACE", said)
+        for way in ways:
+            with pytest.raises(Seen, match=f"^{meant}$"):
+                way()
+
+
+def test_a_wrong_namespace_in_the_environment_is_refused_naming_the_variable(monkeypatch):
+    monkeypatch.setenv("HOLDFAST_NAMESPACE", "my shop")
+
+    told = refusal(lambda: Locks("memory://"))
+
+    assert told.startswith("HOLDFAST_NAMESPACE: namespace 'my shop': ")
+
+
 def test_every_refusal_is_one_of_ours():
     """Catching LockError is enough, and so is ValueError for whoever knows only that."""
     with pytest.raises(holdfast.LockError) as refused:
         Locks("foo://host")
 
     assert isinstance(refused.value, ValueError)
-    assert refused.value.http_status == 400  # the caller's mistake, and no failure of the store
+    # Neither the mistake of a service's client (4xx) nor an outage that ends by itself (503).
+    assert refused.value.http_status == 500

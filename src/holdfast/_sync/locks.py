@@ -59,7 +59,8 @@ class Locks(Opening):
 
     - `url`: which store, as `redis://host`; None is what the environment variable HOLDFAST_URL
       says, else the embedded file of this user.
-    - `namespace`: keeps applications apart that share a store.
+    - `namespace`: keeps applications apart that share a store; None is what HOLDFAST_NAMESPACE
+      says, else `holdfast`.
     - `ttl`: how long the store keeps a lock that is not renewed, in seconds; each lock may have
       another one.
     - `label`: who this is, for people: shown to those who wait, and by `holdfast ls`.

@@ -62,7 +62,13 @@ locks.advice() knows every hold of its client exactly.
 )
 @store_options
 def advise(
-    *, prefix: str, seconds: float, every: float, url: str | None, namespace: str, as_json: bool
+    *,
+    prefix: str,
+    seconds: float,
+    every: float,
+    url: str | None,
+    namespace: str | None,
+    as_json: bool,
 ) -> None:
     """Watch the locks in use, or those whose names begin with PREFIX, and give advice.
 

@@ -41,7 +41,13 @@ Exit codes:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @store_options
 def break_(
-    *, name: str, token: int | None, yes: bool, url: str | None, namespace: str, as_json: bool
+    *,
+    name: str,
+    token: int | None,
+    yes: bool,
+    url: str | None,
+    namespace: str | None,
+    as_json: bool,
 ) -> None:
     """Free NAME although somebody holds it.
 

@@ -54,7 +54,7 @@ TOKENS = {
     short_help="Say what this store promises and lacks, and how to fix it.",
 )
 @store_options
-def doctor(*, url: str | None, namespace: str, as_json: bool) -> None:
+def doctor(*, url: str | None, namespace: str | None, as_json: bool) -> None:
     """Say what this store promises, what it does not, and how to fix it."""
     with (
         told(as_json=as_json),

@@ -46,7 +46,7 @@ def init(
     drop: bool,
     yes: bool,
     url: str | None,
-    namespace: str,
+    namespace: str | None,
     as_json: bool,
 ) -> None:
     """Make the tables that the store at URL needs.

@@ -73,7 +73,7 @@ def ls(
     cycles: bool,
     watch: bool,
     url: str | None,
-    namespace: str,
+    namespace: str | None,
     as_json: bool,
 ) -> None:
     """List the locks in use, or those whose names begin with PREFIX.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from holdfast import LockError
+from holdfast import LockError, urls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,14 +29,20 @@ def names_in_use(ctx: click.Context, _param: click.Parameter, incomplete: str) -
     from holdfast.cli.store import opened  # noqa: PLC0415 - the help needs no store
 
     logging.disable()  # a warning would stand in the middle of the line that is typed
-    url = ctx.params.get("url") or os.environ.get("HOLDFAST_URL")
-    namespace = ctx.params.get("namespace") or os.environ.get("HOLDFAST_NAMESPACE") or "holdfast"
+    url, namespace = ctx.params.get("url"), ctx.params.get("namespace")
     try:
         with opened(url, namespace=namespace, must_exist=True, request_timeout=SOON) as locks:
             names = (one.name for one in locks.survey(incomplete))
             return list(islice(filter(str.isprintable, names), MOST))
     except (LockError, OSError):
         return []
+
+
+class _SelectingOption(click.Option):
+    """Shows its environment variable in the help, and leaves reading it to `holdfast.urls`."""
+
+    def resolve_envvar_value(self, ctx: click.Context) -> None:  # noqa: ARG002 - click's signature
+        return None
 
 
 def name_argument(function: F) -> F:
@@ -52,15 +57,16 @@ def store_options(function: F) -> F:
     )
     namespace = click.option(
         "--namespace",
-        envvar="HOLDFAST_NAMESPACE",
+        cls=_SelectingOption,
+        envvar=urls.NAMESPACE_VARIABLE,
         show_envvar=True,
         metavar="WORD",
-        default="holdfast",
         help="Which application's locks, where several share a store.",
     )
     url = click.option(
         "--url",
-        envvar="HOLDFAST_URL",
+        cls=_SelectingOption,
+        envvar=urls.VARIABLE,
         show_envvar=True,
         metavar="URL",
         help="Where the locks are; without it, the embedded file of this user.",

@@ -130,7 +130,7 @@ def run(
     conflict_exit_code: int,
     quiet: bool,
     url: str | None,
-    namespace: str,
+    namespace: str | None,
     as_json: bool,
 ) -> None:
     """Hold the lock NAME while COMMAND runs.
@@ -186,7 +186,7 @@ def _acquired(lock: Lock, signals: Signals, *, timeout: float | None) -> Lease:
 
 
 def _opened(
-    command: tuple[str, ...], signals: Signals, url: str | None, namespace: str, ttl: float
+    command: tuple[str, ...], signals: Signals, url: str | None, namespace: str | None, ttl: float
 ) -> AbstractContextManager[Locks]:
     # The ttl is the client's: there are stores where no lock can have one of its own.
     # The program's name and no more: its arguments may hold a secret.

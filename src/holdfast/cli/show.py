@@ -31,7 +31,7 @@ Exit codes:
 @click.command(epilog=EPILOG, context_settings=CONTEXT)
 @name_argument
 @store_options
-def show(*, name: str, url: str | None, namespace: str, as_json: bool) -> None:
+def show(*, name: str, url: str | None, namespace: str | None, as_json: bool) -> None:
     """Show who holds NAME, by which token, and who waits since when.
 
     A name that nobody holds may still be closed, by --min-hold or after a failure: then it

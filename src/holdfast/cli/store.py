@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def opened(
     url: str | None,
     *,
-    namespace: str,
+    namespace: str | None,
     alone_is_fine: bool = False,
     must_exist: bool = False,
     **options: Any,  # noqa: ANN401 - those of Locks
@@ -31,12 +31,13 @@ def opened(
 
     A store that must exist is not made where a URL names none.
     """
-    _refuse_without_scheme(url)
-    if url and must_exist and (missing := urls.missing_file(url)) is not None:
+    place = urls.resolved_url(url)
+    _refuse_without_scheme(place)
+    if must_exist and (missing := urls.missing_file(place)) is not None:
         raise ConfigurationError(
             f"there is no file {missing}, so nothing was ever locked there; correct the path"
         )
-    with Locks(url or urls.EMBEDDED, namespace=namespace, **options) as locks:
+    with Locks(place, namespace=namespace, **options) as locks:
         is_alone = locks.capabilities.token_quality is TokenQuality.PROCESS
         if is_alone and not alone_is_fine:
             raise ConfigurationError(
@@ -47,11 +48,12 @@ def opened(
 
 
 @contextmanager
-def opened_backend(url: str | None, *, namespace: str, clock: Clock) -> Iterator[Backend]:
+def opened_backend(url: str | None, *, namespace: str | None, clock: Clock) -> Iterator[Backend]:
     """Give the store itself, for what is no client's matter, and close it afterwards."""
-    _refuse_without_scheme(url)
+    place = urls.resolved_url(url)
+    _refuse_without_scheme(place)
     backend: Backend = urls.open_backend(
-        url or urls.EMBEDDED, flavour="_sync", namespace=namespace, clock=clock, options={}
+        place, flavour="_sync", namespace=namespace, clock=clock, options={}
     )
     try:
         yield backend
@@ -59,8 +61,8 @@ def opened_backend(url: str | None, *, namespace: str, clock: Clock) -> Iterator
         backend.close()
 
 
-def _refuse_without_scheme(url: str | None) -> None:
-    if url and ":" not in url:
+def _refuse_without_scheme(url: str) -> None:
+    if ":" not in url:
         raise ConfigurationError(
             "the URL has no scheme: write redis://HOST, sqlite:///PATH/locks.db or the like"
         )

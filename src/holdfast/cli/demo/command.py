@@ -38,7 +38,7 @@ STORIES = ("oversell", "jobs", "frozen", "transaction")
 @click.command(epilog=EPILOG, context_settings=CONTEXT)
 @click.argument("story", required=False, type=click.Choice(STORIES))
 @store_options
-def demo(*, story: str | None, url: str | None, namespace: str, as_json: bool) -> None:
+def demo(*, story: str | None, url: str | None, namespace: str | None, as_json: bool) -> None:
     """Play what goes wrong without a lock, and what fixes it.
 
     Real processes on this machine, each story without and with Holdfast: nothing of the

@@ -16,7 +16,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from holdfast import LockError, Locks
+from holdfast import LockError, Locks, urls
 from holdfast.options import DEFAULT_TTL
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Crew:
         self._names = names
         self._arguments = arguments
         # Not an argument: everybody can read those in the list of processes.
-        self._environment = {**os.environ, "HOLDFAST_URL": url or ""}
+        self._environment = {**os.environ, urls.VARIABLE: urls.resolved_url(url)}
         self._workers: list[Worker] = []
         # A worker that hangs would hang the demo: after this long its pipe ends instead.
         self._alarm = threading.Timer(LONGEST_PLAY, self._kill)

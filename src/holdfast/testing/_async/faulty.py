@@ -60,7 +60,7 @@ class AsyncFaultyBackend:
         cls,
         url: str,
         *,
-        namespace: str = "holdfast",
+        namespace: str | None = None,
         clock: Clock | None = None,
         **backend_options: object,
     ) -> Self:

@@ -62,7 +62,7 @@ class FaultyBackend:
         cls,
         url: str,
         *,
-        namespace: str = "holdfast",
+        namespace: str | None = None,
         clock: Clock | None = None,
         **backend_options: object,
     ) -> Self:
