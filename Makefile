@@ -53,6 +53,7 @@ help: ## Show this list
 .PHONY: test
 test: $(STAMP)-compiled ## Set up all that is needed and run every test
 	$(RUN) tools/system_packages.py
+	$(RUN) tools/newer_servers.py
 	$(RUN) -m pytest -n auto --durations=10
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-disguised test-elsewhere
 
@@ -104,6 +105,7 @@ $(STAMP)-demo:
 .PHONY: bench
 bench: $(STAMP)-bench ## Measure against the peers, side by side
 	$(RUN) tools/system_packages.py
+	$(RUN) tools/newer_servers.py
 	$(RUN) -m bench
 
 # The peers are many and are not needed for anything else.

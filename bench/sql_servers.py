@@ -6,9 +6,10 @@ import re
 import time
 
 from holdfast.challenge.servers.mariadb import MariadbServer
+from holdfast.challenge.servers.mysql import MysqlServer
 from holdfast.challenge.servers.postgresql import PostgresqlServer
 
-__all__ = ["Mariadb", "Postgresql"]
+__all__ = ["Mariadb", "Mysql", "Postgresql"]
 
 _LOGGED = re.compile(r"LOG:  (?:statement|execute) ")
 
@@ -65,6 +66,21 @@ class Mariadb(MariadbServer):
         """Return how many statements clients have sent."""
         [[_, count]] = self.run("SHOW GLOBAL STATUS LIKE 'Questions'")
         return int(count)
+
+    def connections(self) -> int:
+        """Return how many clients are connected, without the one that asks."""
+        [[_, count]] = self.run("SHOW GLOBAL STATUS LIKE 'Threads_connected'")
+        return int(count) - 1
+
+
+class Mysql(MysqlServer):
+    """MySQL that waits for its disk at every commit."""
+
+    @property
+    def version(self) -> str:
+        """What it says of itself."""
+        [[said]] = self.run("SELECT VERSION()")
+        return f"MySQL {said.partition('-')[0]}"
 
     def connections(self) -> int:
         """Return how many clients are connected, without the one that asks."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import redis.asyncio
-from callers import ASYNC, Caller, database_of
+from callers import ASYNC, Caller
 from httpx2 import ASGITransport, AsyncClient
 from servers.redis import shared_server
 from starlette.applications import Starlette
@@ -225,10 +225,17 @@ def test_marks_in_redis():
         RedisMarks(object())
 
 
-@pytest.mark.parametrize("kind", ["sqlite3", "psycopg", "pymysql", "psycopg/async", "asyncmy"])
-def test_marks_in_a_table(kind, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "collation"),
+    [
+        *(("sqlite3", ""), ("psycopg", ""), ("psycopg/async", "")),
+        *(("pymysql", "utf8mb4_nopad_bin"), ("asyncmy", "utf8mb4_nopad_bin")),
+        *(("pymysql/mysql", "utf8mb4_0900_bin"), ("asyncmy/mysql", "utf8mb4_0900_bin")),
+    ],
+)
+def test_marks_in_a_table(kind, collation, tmp_path):
     caller = Caller(kind, tmp_path)
-    binary = " COLLATE utf8mb4_nopad_bin" if database_of(kind) == "mysql" else ""
+    binary = f" COLLATE {collation}" if collation else ""
     caller.run("DROP TABLE IF EXISTS holdfast_marks")
     caller.run(f"CREATE TABLE holdfast_marks (name VARCHAR(512){binary} PRIMARY KEY, fence BIGINT)")
     caller.commit()

@@ -1,10 +1,28 @@
-"""The memcached server that the tests of one run share."""
+"""The memcached servers that the tests of one run share."""
 
 from __future__ import annotations
 
+import os
 from functools import cache
+from typing import ClassVar
 
 from holdfast.challenge.servers.memcached import MemcachedServer
+from holdfast.challenge.servers.starting import CannotStart, downloaded
+
+
+class NewerMemcachedServer(MemcachedServer):
+    """The newest memcached, which `tools/newer_servers.py` downloads."""
+
+    packages: ClassVar[dict[str, str]] = {}
+
+    def command(self) -> list[str]:
+        """Return what is run."""
+        program = downloaded("memcached")
+        if program is None:
+            raise CannotStart("there is no newer memcached: run tools/newer_servers.py")
+        # As another account it could not enter a clone that is in root's home.
+        as_whom = ["-u", "root"] if os.geteuid() == 0 else []
+        return [str(program), *as_whom, *super().command()[1:]]
 
 
 @cache

@@ -8,13 +8,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import asyncmy
 import psycopg
 import pymysql
 from own_loop import Loop
-from servers import mariadb, postgresql
+from servers import mariadb, mysql, postgresql
 from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
@@ -25,11 +26,11 @@ DATABASE = "callers"
 SYNC = (
     *("sqlite3", "sqlite/connection", "sqlite/session", "django"),
     *("psycopg", "postgresql/connection", "postgresql/session"),
-    *("pymysql", "mysql/connection", "mysql/session"),
+    *("pymysql", "pymysql/mysql", "mysql/connection", "mysql/session"),
 )
 ASYNC = (
     *("psycopg/async", "postgresql/async-connection", "postgresql/async-session"),
-    *("asyncmy", "mysql/async-connection", "mysql/async-session"),
+    *("asyncmy", "asyncmy/mysql", "mysql/async-connection", "mysql/async-session"),
 )
 ALL = SYNC + ASYNC
 ONE_OF_EACH = ("sqlite3", "psycopg", "pymysql")
@@ -102,8 +103,10 @@ class Caller:
             "psycopg/async": lambda: self.call(
                 psycopg.AsyncConnection.connect, postgresql.shared_server().url()
             ),
-            "pymysql": lambda: pymysql.connect(**_mariadb()),
-            "asyncmy": lambda: self.call(_asyncmy),
+            "pymysql": lambda: pymysql.connect(**_place(mariadb)),
+            "pymysql/mysql": lambda: pymysql.connect(**_place(mysql)),
+            "asyncmy": lambda: self.call(_asyncmy, mariadb),
+            "asyncmy/mysql": lambda: self.call(_asyncmy, mysql),
         }
         what = self.kind.partition("/")[2]
         return openers.get(self.kind, lambda: self._of_sqlalchemy(what))()
@@ -117,12 +120,13 @@ class Caller:
         return self.call(self._engine.connect)
 
 
-async def _asyncmy() -> Any:
-    return await asyncmy.connect(**_mariadb())
+async def _asyncmy(servers: ModuleType) -> Any:
+    return await asyncmy.connect(**_place(servers))
 
 
-def _mariadb() -> dict[str, Any]:
-    server = mariadb.shared_server()
+def _place(servers: ModuleType) -> dict[str, Any]:
+    """Return where a MariaDB or a MySQL is; `mysql/…` above is the library's word for both."""
+    server = servers.shared_server()
     server.run(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
     return {"host": "127.0.0.1", "port": server.port, "user": "root", "database": DATABASE}
 
@@ -133,7 +137,7 @@ def _url(database: str, file: Path, *, is_async: bool) -> str:
     if database == "postgresql":
         return postgresql.shared_server().url().replace("postgresql:", "postgresql+psycopg:")
     driver = "asyncmy" if is_async else "pymysql"
-    return f"mysql+{driver}://root@127.0.0.1:{_mariadb()['port']}/{DATABASE}"
+    return f"mysql+{driver}://root@127.0.0.1:{_place(mariadb)['port']}/{DATABASE}"
 
 
 def _django(file: Path) -> Any:

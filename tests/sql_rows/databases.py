@@ -1,4 +1,4 @@
-"""The databases that rows are kept in: a file, and the two servers that all tests share."""
+"""The databases that rows are kept in: a file, and the servers that all tests share."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ import asyncmy
 import psycopg
 import pymysql
 import sqlalchemy
-from servers import mariadb, postgresql
+from servers import mariadb, mysql, postgresql
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 from stock import LONG
 
 NAMES = ("sqlite", "postgresql", "mariadb")
 WAYS = (
-    *NAMES,
-    *("postgresql asyncio", "mariadb asyncio"),
+    *(*NAMES, "mysql"),
+    *("postgresql asyncio", "mariadb asyncio", "mysql asyncio"),
     *("sqlalchemy sqlite", "sqlalchemy postgresql", "sqlalchemy mariadb"),
     *("sqlalchemy postgresql asyncio", "sqlalchemy mariadb asyncio"),
 )
 """By which libraries it is spoken to."""
+
+SERVERS = {"mariadb": mariadb.shared_server, "mysql": mysql.shared_server}
 
 TYPES = {"sqlite": ("INTEGER", "REAL"), "postgresql": ("BIGINT", "DOUBLE PRECISION")}
 
@@ -33,13 +35,13 @@ class Database:
 
     def __init__(self, way: str, directory: Path) -> None:
         self.way = way
-        self.name = next(one for one in NAMES if one in way)
+        self.name = next(one for one in (*NAMES, "mysql") if one in way)
         self.is_asyncio = way.endswith("asyncio")
         self._path = directory / "rows.db"
         self._engine: Any = None
         self.whole, self.real = TYPES.get(self.name, ("BIGINT", "DOUBLE"))
-        if self.name == "mariadb":
-            mariadb.shared_server().run("CREATE DATABASE IF NOT EXISTS test")
+        if self.name in SERVERS:
+            SERVERS[self.name]().run("CREATE DATABASE IF NOT EXISTS test")
 
     def table(self, columns: str) -> str:
         """Make a table, and return its name."""
@@ -63,7 +65,7 @@ class Database:
             return str(self._path)
         if self.name == "postgresql":
             return postgresql.shared_server().url()
-        return str(mariadb.shared_server().port)
+        return str(SERVERS[self.name]().port)
 
     def connect(self) -> Any:
         """Return a new connection, to be awaited in asyncio."""
@@ -71,7 +73,7 @@ class Database:
             return self._opened_engine().connect()
         if self.way == "postgresql asyncio":
             return psycopg.AsyncConnection.connect(self.address())
-        if self.way == "mariadb asyncio":
+        if self.is_asyncio:
             return asyncmy.connect(**_place(self.address()))
         return connected(self.name, self.address())
 

@@ -1,10 +1,10 @@
-"""The contract on a real MariaDB, in both flavours."""
+"""The contract on a real MariaDB, in both flavours; `test_contract_mysql.py` has it on MySQL."""
 
 from __future__ import annotations
 
 import os
 
-from servers.mariadb import shared_server
+from servers import mariadb
 
 from holdfast import AsyncBackend, Backend
 from holdfast.backends.mysql._async.backend import AsyncMysqlBackend
@@ -13,27 +13,29 @@ from holdfast.runtime.clock import Clock
 from holdfast.testing import AsyncBackendContract, BackendContract
 
 
-class _Namespace:
+class Namespace:
     """A namespace for each test; they share the tables, as applications may."""
 
+    shared_server = staticmethod(mariadb.shared_server)
+
     def set_up(self) -> None:
-        server = shared_server()
+        server = self.shared_server()
         server.run("CREATE DATABASE IF NOT EXISTS test")
         self.options = {
             "url": server.url(),
-            "location": f"mariadb://{server.address}/test",
+            "location": f"{server.scheme}://{server.address}/test",
             "namespace": os.urandom(4).hex(),
         }
 
 
-class TestAsync(_Namespace, AsyncBackendContract):
+class TestAsync(Namespace, AsyncBackendContract):
     capabilities = AsyncMysqlBackend.capabilities
 
     def make_backend(self, clock: Clock) -> AsyncBackend:
         return AsyncMysqlBackend(clock=clock, **self.options)
 
 
-class TestSync(_Namespace, BackendContract):
+class TestSync(Namespace, BackendContract):
     capabilities = MysqlBackend.capabilities
 
     def make_backend(self, clock: Clock) -> Backend:

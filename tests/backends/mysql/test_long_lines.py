@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
+from backends.mysql import each_server
 from long_lines import LongLines
 
 from holdfast.backends.mysql._sync.backend import MysqlBackend
 from holdfast.backends.mysql.schema import CLAIM
-from holdfast.challenge.servers.mariadb import MariadbServer
+from holdfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
 from holdfast.runtime.clock import Clock
 
 MORE = f"""
 INSERT INTO holdfast_place (`key`, arrived, {", ".join(CLAIM)})
 SELECT `key`, arrived + seq, CONCAT('more ', seq), CONCAT('client of ', seq),
     {", ".join([*CLAIM][2:])}
-FROM holdfast_place, seq_1_to_{{by}}
+FROM holdfast_place, JSON_TABLE(%s, '$[*]' COLUMNS (seq INT PATH '$')) AS further
 WHERE `key` = %s AND arrived = (SELECT MAX(arrived) FROM holdfast_place WHERE `key` = %s)
 """
 
@@ -24,13 +26,13 @@ WHERE `key` = %s AND arrived = (SELECT MAX(arrived) FROM holdfast_place WHERE `k
 class CountedRows:
     """See `Counted`; it counts rows, be they read by an index or not."""
 
-    def __init__(self, server: MariadbServer) -> None:
+    def __init__(self, server: MysqlCompatibleServer) -> None:
         self._server = server
         self.backend = MysqlBackend(url=server.url(), location="here", clock=Clock())
 
     def lengthen(self, name: str, by: int) -> None:
         key = f"holdfast\0{name}".encode()
-        self._server.run(MORE.format(by=by), key, key, database="test")
+        self._server.run(MORE, json.dumps([*range(1, by + 1)]), key, key, database="test")
         count = "UPDATE holdfast_door SET crowd = crowd + %s WHERE `key` = %s"
         self._server.run(count, by, key, database="test")
 
@@ -39,10 +41,10 @@ class CountedRows:
         return float(sum(int(count) for _, count in rows))
 
 
-@pytest.fixture
-def store() -> Iterator[CountedRows]:
+@pytest.fixture(params=each_server.KINDS)
+def store(request) -> Iterator[CountedRows]:
     """On a server of its own: it counts for all of its clients together."""
-    with MariadbServer() as server:
+    with request.param() as server:
         server.run("CREATE DATABASE test")
         one = CountedRows(server)
         yield one

@@ -9,12 +9,15 @@ from functools import partial
 from typing import Any
 
 import pytest
+from backends.mysql import each_server
 from backends.sql.making_laws import MakingLaws, made
 from click.testing import CliRunner, Result
 
 from holdfast import ConfigurationError
 from holdfast.backends.mysql.schema import Tables
 from holdfast.cli.app import app
+
+server = each_server.server
 
 
 @pytest.fixture

@@ -6,19 +6,21 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from backends.mysql import each_server
 from refusals import PASSWORD
 
 from holdfast import BackendUnavailable, ConfigurationError, Locks
 from holdfast.backends.mysql.schema import Tables
 from holdfast.challenge.servers.mariadb import MariadbServer
+from holdfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
 
 EVERYTHING = "SELECT, INSERT, UPDATE, DELETE, CREATE"
 
 
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[MariadbServer]:
+@pytest.fixture(scope="module", params=each_server.KINDS)
+def guarded(request) -> Iterator[MysqlCompatibleServer]:
     """Give a server with users who may little; its settings are changed at will."""
-    with MariadbServer("--max-connections=20") as one:
+    with request.param("--max-connections=20") as one:
         one.run("CREATE DATABASE shop")
         for user, rights in (("app", EVERYTHING), ("reader", "SELECT"), ("clerk", "INSERT")):
             one.run(f"CREATE USER {user}@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'")
@@ -26,7 +28,9 @@ def guarded() -> Iterator[MariadbServer]:
         yield one
 
 
-def url_of(server: MariadbServer, user: str, password: str = PASSWORD, database: str = "shop"):
+def url_of(
+    server: MysqlCompatibleServer, user: str, password: str = PASSWORD, database: str = "shop"
+):
     return f"mariadb://{user}:{password}@{server.address}/{database}"
 
 

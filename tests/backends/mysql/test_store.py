@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from backends.mysql import each_server
 from backends.mysql.waits import who_wait
 from both_flavours import number_waiting
 from odd_names import are_distinct
@@ -15,6 +16,8 @@ from holdfast.backends.mysql.schema import Tables
 from holdfast.backends.mysql.statements import NOW
 from holdfast.challenge.eventually import eventually
 from holdfast.core.naming import storage_key
+
+server = each_server.server
 
 
 @pytest.mark.parametrize("collation", ["swedish_ci", "general_ci", "unicode_ci", "bin"])

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from backends.mysql import each_server
 from backends.sql.sweeping_laws import ALL, Names, SweepingLaws, claim
 
 from holdfast.backends.mysql.statements import Statements
@@ -15,6 +16,8 @@ from holdfast.backends.sql._async import wire as async_wire
 from holdfast.backends.sql._sync import wire as sync_wire
 from holdfast.backends.sql.steps import Ask
 from holdfast.challenge.eventually import eventually
+
+server = each_server.server
 
 
 @pytest.fixture

@@ -6,10 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from backends.mysql import each_server
 
 from holdfast.challenge.servers.proxy import Proxy
 
 NAMES = ("c", "a", "b", "d")
+
+server = each_server.server
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from backends.mysql import each_server
 from backends.sql.together_laws import TogetherLaws
 from going_together import FIRST, PATIENCE, Subject, claim, names, until
 
@@ -28,6 +29,8 @@ from holdfast.runtime.clock import Clock
 
 BATCH = "holdfast_deeds"
 """What stands in every statement of a batch, and in no other."""
+
+server = each_server.server
 
 
 @pytest.fixture

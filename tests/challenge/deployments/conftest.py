@@ -15,7 +15,7 @@ def page_of() -> Callable[[str], str]:
     """Return the words of a store's page, without what sets them."""
 
     def read(store: str) -> str:
-        page = "redis" if store in ("sentinel", "cluster") else store
+        page = {"sentinel": "redis", "cluster": "redis", "mariadb": "mysql"}.get(store, store)
         text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
         return " ".join(text.replace("*", "").replace("`", "").split())
 

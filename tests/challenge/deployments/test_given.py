@@ -22,7 +22,7 @@ from holdfast.challenge.servers.starting import CannotStart
         ("redlock://h1,h2:7000,h3?max_ttl=5", "redlock", 3),
         ("postgresql://shop@db/shop", "postgresql", 1),
         ("postgres://shop@db1,db2/shop", "postgresql", 2),
-        ("mariadb://shop@host9/shop", "mysql", 1),
+        ("mariadb://shop@host9/shop", "mariadb", 1),
         ("memcached://host9", "memcached", 1),
         ("etcd://h1,h2,h3/shop", "etcd", 3),
         ("zookeeper://h1,[::1]:2182", "zookeeper", 2),

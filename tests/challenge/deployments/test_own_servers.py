@@ -61,6 +61,11 @@ class TestMysql(Struck):
     kinds = ONE_SERVER | {"clock-jump"}
 
 
+class TestMariadb(Struck):
+    store = "mariadb"
+    kinds = ONE_SERVER | {"clock-jump"}
+
+
 class TestRedlock(Jumping):
     store = "redlock"
     kinds = frozenset({"node-paused", "node-killed", "node-emptied", "clock-jump"})

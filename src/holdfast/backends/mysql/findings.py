@@ -32,6 +32,10 @@ SESSION = Ask(
 SLOW_TO_NOTICE = 300.0
 
 OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0)}
+"""What has all that our statements say."""
+
+OLDEST_TRIED = {"MariaDB": (10, 11), "MySQL": (9, 7)}
+"""What the tests run on: Debian's stable and unstable releases."""
 
 TIME = Ask(f"SELECT {NOW}", ())
 
@@ -64,13 +68,14 @@ def version_of(version: str) -> Finding:
             f"{kind} {version}, which lacks what Holdfast's statements need",
             f"{kind} {needed} or newer is needed",
         )
-    if kind == "MariaDB":
-        return Finding("ok", "server", f"MariaDB {version}")
+    if number is None or (int(number[1]), int(number[2])) >= OLDEST_TRIED[kind]:
+        return Finding("ok", "server", f"{kind} {version}")
+    tried = ".".join(map(str, OLDEST_TRIED[kind]))
     return Finding(
         "note",
         "server",
-        f"MySQL {version}, on which Holdfast's statements were never run",
-        "try it before you rely on it; MariaDB 10.11 is what the tests run on",
+        f"{kind} {version}, on which the tests do not run: the oldest they run on is {tried}",
+        "run `holdfast challenge` against it before you rely on it",
     )
 
 

@@ -27,8 +27,8 @@ __all__ = [
     "words_of",
 ]
 
-_REPEAT = frozenset({1205, 1213})
-"""A row stayed locked for too long, a deadlock."""
+_REPEAT = frozenset({1020, 1205, 1213})
+"""A row that changed since it was read, one that stayed locked for too long, a deadlock."""
 
 _FORBIDDEN = frozenset({1044, 1142, 1227})
 
@@ -58,6 +58,7 @@ _CONFIGURATION = {
     4151: "{where}: this account is locked; unlock it, or give another one",
 }
 _OUTAGE = {
+    1020: "{where}: others were in the way for too long",
     1021: "{where} has no room on its disk ({text})",
     1037: "{where} is out of memory ({text})",
     1040: "{where} has no room for another connection; raise max_connections, or give fewer "

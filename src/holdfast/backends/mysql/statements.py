@@ -30,7 +30,22 @@ NOW = f"({MICROSECONDS} / 1e6)"
 BEGUN_MICROSECONDS = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
 BEGUN = f"({BEGUN_MICROSECONDS} / 1e6)"
 
-KEYS = "JSON_TABLE(%s, '$[*]' COLUMNS (k VARCHAR(1280) PATH '$'))"
+
+def listed(source: str, columns: str) -> str:
+    """Return the elements of a JSON list as rows; every list of our statements is read by this.
+
+    The two servers differ here, and this is the form that both take:
+
+    - FOR UPDATE locks every table beside it, and MySQL can lock no JSON_TABLE (error 3569). It
+      does not reach into a derived table. MariaDB lacks `FOR UPDATE OF`.
+    - Only a number may have a DEFAULT. MySQL parses the default as JSON, so that '' is an error
+      (3141), and MariaDB does not, so that '""' is two quotation marks. Where a text may be
+      missing, say COALESCE.
+    """
+    return f"(SELECT * FROM JSON_TABLE({source}, '$[*]' COLUMNS ({columns})) AS given)"
+
+
+KEYS = listed("%s", "k VARCHAR(1280) PATH '$'")
 """A list of keys in hexadecimal digits, as rows."""
 
 _EMPTY = "id = '' AND crowd = 0"
@@ -91,8 +106,8 @@ _COLUMNS = {
     "k": "VARCHAR(1280) PATH '$.key'",
     "id": f"VARCHAR(128) {TEXT} PATH '$.id'",
     "ttl": "DOUBLE PATH '$.ttl' DEFAULT '0' ON EMPTY",
-    "client": f"VARCHAR(128) {TEXT} PATH '$.client' DEFAULT '' ON EMPTY",
-    "owner": f"MEDIUMTEXT {TEXT} PATH '$.owner' DEFAULT '' ON EMPTY",
+    "client": f"VARCHAR(128) {TEXT} PATH '$.client'",
+    "owner": f"MEDIUMTEXT {TEXT} PATH '$.owner'",
 }
 _MORE_COLUMNS = {
     "party": f"VARCHAR(128) {TEXT} PATH '$.party'",
@@ -108,14 +123,13 @@ _AS_USUAL = {"party": "NULL", "weight": "1", "capacity": "1", "lock_delay": "0",
 _DONE_TO = "VALUES(standing)"
 
 
-def _columns(*names: str) -> str:
+def _given(*names: str) -> str:
     columns = {**_COLUMNS, **_MORE_COLUMNS}
-    return ", ".join(f"{name} {columns[name]}" for name in names)
+    return listed("@holdfast_deeds", ", ".join(f"{name} {columns[name]}" for name in names))
 
 
 def _deeds(*names: str) -> str:
-    table = f"JSON_TABLE(@holdfast_deeds, '$[*]' COLUMNS ({_columns(*names)})) AS j"
-    return f"{table} STRAIGHT_JOIN {{door}} AS d ON d.`key` = UNHEX(j.k)"
+    return f"{_given(*names)} AS j STRAIGHT_JOIN {{door}} AS d ON d.`key` = UNHEX(j.k)"
 
 
 # Rows that others have locked are left out, and go through the door: one name whose transaction
@@ -139,7 +153,6 @@ def _change(more: Mapping[str, str]) -> str:
     meanwhile, and none is made.
     """
     read = (*_COLUMNS, *(name for name in more if more[name].startswith("j.")))
-    table = f"JSON_TABLE(@holdfast_deeds, '$[*]' COLUMNS ({_columns(*read)})) AS j"
     whose, how = (
         ("client", "owner", "party"),
         ("ttl", "since", *(one for one in more if one != "party")),
@@ -147,9 +160,10 @@ def _change(more: Mapping[str, str]) -> str:
     return f"""
 INSERT INTO {{door}} (`key`, id, client, owner, {", ".join(more)}, ttl, standing, until, since,
     token, bell, last_token, crowd, head)
-SELECT UNHEX(j.k), j.id, j.client, j.owner, {", ".join(more.values())}, j.ttl, j.what,
+SELECT UNHEX(j.k), j.id, COALESCE(j.client, ''), COALESCE(j.owner, ''),
+    {", ".join(more.values())}, j.ttl, j.what,
     IF(j.what = 1, 0, {BEGUN} + j.ttl), {BEGUN}, {BEGUN_MICROSECONDS}, '', 0, 0, 0
-FROM {table} WHERE FIND_IN_SET(j.n, @holdfast_ready)
+FROM {_given(*read)} AS j WHERE FIND_IN_SET(j.n, @holdfast_ready)
 ON DUPLICATE KEY UPDATE
     last_token = IF({_DONE_TO} = 0, GREATEST({{door}}.last_token + 1, VALUES(token)),
         {{door}}.last_token),
@@ -167,6 +181,11 @@ _DONE = f"SELECT d.`key`, d.token FROM {_deeds('n', 'k')} WHERE FIND_IN_SET(j.n,
 
 # -- for many --------------------------------------------------------------------------
 
+_WANTED = listed(
+    "%s",
+    "number INT PATH '$.number', k VARCHAR(1280) PATH '$.key',"
+    f" id VARCHAR(128) {TEXT} PATH '$.id', arrived BIGINT PATH '$.arrived'",
+)
 _LOOK = f"""
 SELECT r.number, EXISTS (
     SELECT 1 FROM {{place}} AS p
@@ -179,9 +198,7 @@ SELECT r.number, EXISTS (
 ), 1e300)), 1e300) - {NOW}, (
     SELECT MIN(p.until) FROM {{place}} AS p WHERE p.`key` = d.`key` AND p.standing = 1
 ) - {NOW}
-FROM JSON_TABLE(%s, '$[*]' COLUMNS (number INT PATH '$.number', k VARCHAR(1280) PATH '$.key',
-    id VARCHAR(128) {TEXT} PATH '$.id', arrived BIGINT PATH '$.arrived')) AS r
-STRAIGHT_JOIN {{door}} AS d ON d.`key` = UNHEX(r.k)
+FROM {_WANTED} AS r STRAIGHT_JOIN {{door}} AS d ON d.`key` = UNHEX(r.k)
 """
 # One that is there is not touched, or who has locked it would be waited for. Not INSERT IGNORE: two
 # who find the row made meanwhile would share it, and then both wait for the other to let go of it.

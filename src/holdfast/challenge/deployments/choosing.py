@@ -22,6 +22,7 @@ _BACKENDS = {
     "redlock": "redlock",
     "postgresql": "postgresql",
     "mysql": "mysql",
+    "mariadb": "mysql",
     "zookeeper": "zookeeper",
     "etcd": "etcd",
     "memcached": "memcached",
@@ -42,7 +43,6 @@ _SCHEMES = {
     "rediss+cluster": "cluster",
     "redlocks": "redlock",
     "postgres": "postgresql",
-    "mariadb": "mysql",
     "etcds": "etcd",
 }
 """Which store a URL names, where that is not its scheme."""

@@ -1,21 +1,24 @@
-"""One MariaDB server that waits for its disk."""
+"""One MySQL server that waits for its disk."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
 from holdfast.challenge.deployments.sql import SqlServer
-from holdfast.challenge.servers.mariadb import MariadbServer
-from holdfast.challenge.servers.shifted_clock import ShiftedMariadb, clock_lacks
+from holdfast.challenge.servers.mysql import MysqlServer
+from holdfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+from holdfast.challenge.servers.shifted_clock import ShiftedMysql, clock_lacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Mysql(SqlServer[MariadbServer]):
-    """`mysql://`, on MariaDB."""
+class Mysql(SqlServer[MysqlCompatibleServer]):
+    """`mysql://`, on MySQL itself."""
 
     store = "mysql"
+    plain: ClassVar[type[MysqlCompatibleServer]] = MysqlServer
+    shifted: ClassVar[type[MysqlCompatibleServer]] = ShiftedMysql
     documented: ClassVar[dict[str, str]] = {
         "server-emptied": "A replica that lacks the last commits has not heard of the leases in "
         "them",
@@ -25,9 +28,7 @@ class Mysql(SqlServer[MariadbServer]):
     def __init__(self, *, ttl: float) -> None:
         super().__init__(ttl=ttl)
         self.clock_lacks: str = clock_lacks()
-        self.server: MariadbServer | ShiftedMariadb = (
-            MariadbServer() if self.clock_lacks else ShiftedMariadb()
-        )
+        self.server: MysqlCompatibleServer = self.plain() if self.clock_lacks else self.shifted()
 
     def make_database(self) -> None:
         """Make the database that the URL names."""
@@ -39,4 +40,4 @@ class Mysql(SqlServer[MariadbServer]):
 
     def url_at(self, addresses: Sequence[str]) -> str:
         """Return its URL."""
-        return f"mysql://root@{addresses[0]}/challenge"
+        return f"{self.store}://root@{addresses[0]}/challenge"

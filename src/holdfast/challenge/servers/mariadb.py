@@ -3,87 +3,87 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
-import pymysql
-
-from holdfast.challenge.servers.starting import Server, run_as
+from holdfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+from holdfast.challenge.servers.starting import CannotStart, downloaded, run_as
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
-SMALL = (
-    # Not a hundred megabytes of log for each server.
-    *("--innodb-log-file-size=4M", "--innodb-buffer-pool-size=16M", "--key-buffer-size=1M"),
-    *("--performance-schema=OFF", "--skip-log-bin"),
-)
-
-SYSTEM_TABLES = ("mysql_system_tables", "mysql_performance_tables", "mysql_system_tables_data")
+SYSTEM_TABLES = ("system_tables", "performance_tables", "system_tables_data")
 """What `mariadb-install-db` lets the server read, but for the help texts. That script itself
 needs a program of the full package, which would also bring a daemon."""
+
+SYSTEM_TABLES_AT = ("share/mariadb/mariadb_{}.sql", "share/mysql/mysql_{}.sql")
+"""Where these are: since 11, and before."""
 
 BEGINNING = "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n"
 
 
-class MariadbServer(Server):
+class MariadbServer(MysqlCompatibleServer):
     """One server; what was committed outlives its process."""
 
-    kind = "mariadb"
+    kind = scheme = "mariadb"
     packages: ClassVar[dict[str, str]] = {"mariadbd": "mariadb-server-core"}
     account = "daemon"
+    small: ClassVar[Sequence[str]] = (
+        # Not a hundred megabytes of log for each server.
+        *("--innodb-log-file-size=4M", "--innodb-buffer-pool-size=16M", "--key-buffer-size=1M"),
+        "--performance-schema=OFF",
+    )
 
-    def __init__(self, *options: str) -> None:
-        super().__init__()
-        self.options = options
+    @classmethod
+    def program(cls) -> Sequence[str]:
+        """Return the server on the PATH."""
+        return ["mariadbd", "--no-defaults"]
+
+    @classmethod
+    def installed_in(cls) -> Path:
+        """Return where its files are."""
+        return Path("/usr")
 
     @classmethod
     def build(cls, data: Path) -> None:
         """Make a data directory, with a root who has no password."""
-        files = " ".join(f"/usr/share/mysql/{one}.sql" for one in SYSTEM_TABLES)
         server = shlex.join(
             [
-                *("mariadbd", "--no-defaults", "--bootstrap", f"--datadir={data}"),
-                *(f"--tmpdir={data}", "--enforce-storage-engine=", *SMALL),
+                *(*cls.program(), "--bootstrap", f"--datadir={data}", f"--tmpdir={data}"),
+                *("--enforce-storage-engine=", "--skip-log-bin", *cls.small),
             ]
         )
-        say = f"{{ printf %s {shlex.quote(BEGINNING)}; cat {files}; }}"
+        tables = shlex.join(map(str, system_tables(cls.installed_in())))
+        say = f"{{ printf %s {shlex.quote(BEGINNING)}; cat {tables}; }}"
         run_as(cls.account, "sh", "-c", f"mkdir {data} && {say} | {server}")
 
-    def url(self, database: str = "test", *, user: str = "root", password: str = "") -> str:
-        """Return the URL of a database on it."""
-        credentials = f"{user}:{password}" if password else user
-        return f"mariadb://{credentials}@{self.address}/{database}"
 
-    def command(self) -> list[str]:
-        """Return what is run."""
-        return [
-            *("mariadbd", "--no-defaults", f"--datadir={self.data}", f"--port={self.port}"),
-            *("--bind-address=127.0.0.1", f"--socket={self.directory / 'socket'}"),
-            *(f"--pid-file={self.directory / 'pid'}", "--skip-name-resolve", *SMALL),
-            # Of its own: one that starts deletes what another has for the moment in a shared one.
-            f"--tmpdir={self.directory}",
-            # What a commit costs is on trial, and what survives a crash.
-            "--innodb-flush-log-at-trx-commit=1",
-            *self.options,
-        ]
+class NewerMariadbServer(MariadbServer):
+    """One of the release that `tools/newer_servers.py` has downloaded."""
 
-    def serves(self) -> bool:
-        """Whether it lets root in."""
-        try:
-            self.connect().close()
-        except pymysql.OperationalError:
-            return False
-        return True
+    kind = "newer-mariadb"
+    packages: ClassVar[dict[str, str]] = {}
+    account = ""
 
-    def connect(self, database: str = "", **options: Any) -> pymysql.Connection[Any]:
-        """Return a plain connection, each of whose statements is committed at once."""
-        where = {"host": "127.0.0.1", "port": self.port, "user": "root", "autocommit": True}
-        # Else all authorities of the system are read for each, 27 ms of computing, and none asked.
-        plain = {"database": database or None, "ssl_disabled": True}
-        return pymysql.connect(**{**where, **plain, **options})
+    @classmethod
+    def program(cls) -> Sequence[str]:
+        """Return the downloaded server."""
+        found = downloaded("mariadbd")
+        if found is None:
+            raise CannotStart("a newer MariaDB cannot be found: run tools/newer_servers.py")
+        return cls.in_folder(found)
 
-    def run(self, statement: str, *values: object, database: str = "") -> tuple[Any, ...]:
-        """Return the rows of one statement, on a connection of its own."""
-        with self.connect(database) as connection, connection.cursor() as cursor:
-            cursor.execute(statement, values or None)
-            return tuple(cursor.fetchall())
+    @classmethod
+    def installed_in(cls) -> Path:
+        """Return where its files are."""
+        return Path(cls.program()[0]).parents[1] / "root/usr"
+
+
+def system_tables(installed_in: Path) -> list[Path]:
+    """Return the files that describe the system tables of a version."""
+    for place in SYSTEM_TABLES_AT:
+        files = [installed_in / place.format(one) for one in SYSTEM_TABLES]
+        if all(one.exists() for one in files):
+            return files
+    places = " or ".join(str(installed_in / one) for one in SYSTEM_TABLES_AT)
+    raise CannotStart(f"MariaDB's {places} cannot be found")

@@ -13,6 +13,7 @@ from typing import Any
 
 from holdfast.challenge.servers.leaving_nothing import run_directory
 from holdfast.challenge.servers.mariadb import MariadbServer
+from holdfast.challenge.servers.mysql import MysqlServer
 from holdfast.challenge.servers.postgresql import PostgresqlServer
 from holdfast.challenge.servers.redis import RedisServer
 from holdfast.challenge.servers.starting import CannotStart, Server, missing
@@ -45,6 +46,10 @@ class ShiftedRedis(ShiftedClock, RedisServer):
 
 class ShiftedPostgresql(ShiftedClock, PostgresqlServer):
     """A PostgreSQL server, and its clock."""
+
+
+class ShiftedMysql(ShiftedClock, MysqlServer):
+    """A MySQL server, and its clock."""
 
 
 class ShiftedMariadb(ShiftedClock, MariadbServer):

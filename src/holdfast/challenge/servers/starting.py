@@ -28,6 +28,7 @@ import sys
 import time
 from contextlib import ExitStack, suppress
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
 from holdfast.challenge.eventually import eventually
@@ -37,7 +38,6 @@ from holdfast.challenge.servers.made_once import made_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 SHOWN = 4000
 """So many characters of a long log are shown from its beginning, and as many from its end."""
@@ -319,6 +319,11 @@ def _is_here(thing: str) -> bool:
     if "/" in thing:
         return bool(glob.glob(thing))  # noqa: PTH207 - Path.glob takes no absolute pattern
     return shutil.which(thing) is not None
+
+
+def downloaded(program: str) -> Path | None:
+    """Return a program that `tools/newer_servers.py` has put into the virtual environment."""
+    return next(Path(sys.prefix).glob(f"servers/*/bin/{program}"), None)
 
 
 def run_as(account: str, *command: str) -> None:

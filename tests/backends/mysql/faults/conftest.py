@@ -12,13 +12,16 @@ from backends.mysql.waits import who_wait
 from sql_door import Stranger
 
 from holdfast.challenge.servers.mariadb import MariadbServer
+from holdfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
 
 ALL_OTHERS = """
 SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'root' AND ID <> CONNECTION_ID()
 """
 
+DEADLOCKS = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'"
 
-def end(server: MariadbServer, *numbers: int) -> None:
+
+def end(server: MysqlCompatibleServer, *numbers: int) -> None:
     """End sessions, unless they have gone by themselves."""
     with server.connect() as connection, connection.cursor() as cursor:
         for number in numbers:
@@ -29,7 +32,7 @@ def end(server: MariadbServer, *numbers: int) -> None:
 class LockedRows:
     """See `Stranger`."""
 
-    def __init__(self, server: MariadbServer) -> None:
+    def __init__(self, server: MysqlCompatibleServer) -> None:
         self._server = server
         self._connection = server.connect("test", autocommit=False)
 
@@ -54,7 +57,7 @@ class LockedRows:
             self._connection.close()
 
     def deadlocks(self) -> int:
-        return int(self._server.run("SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'")[0][1])
+        return int(self._server.run(DEADLOCKS)[0][0])
 
 
 @pytest.fixture(scope="module")

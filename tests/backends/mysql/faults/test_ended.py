@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from backends.mysql import each_server
 from ended_sessions import EndedSessions
+
+module_server = each_server.module_server
 
 
 class TestEndedSessions(EndedSessions):

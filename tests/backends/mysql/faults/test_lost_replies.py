@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from backends.mysql import each_server
 from lost_replies import LostReplies, Said
+
+module_server = each_server.module_server
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -11,6 +12,7 @@ from pymysql.err import MySQLError
 
 from holdfast.backends.mysql import refusals
 from holdfast.platforms import here
+from holdfast.runtime import forking
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,8 +141,14 @@ class Link:
 
     def disinherit(self) -> None:
         """Let go, in a forked child, of what the parent uses: without a word to the server."""
-        # Closed here, it stays open there: nothing is sent for it.
-        self.close()
+        # Closed here, it stays open there: nothing is sent for it. By its number, and the driver's
+        # object is never touched again: a thread of the parent may be inside its buffered reader,
+        # whose lock is then held in the child for ever.
+        connection, self._connection = self._connection, None
+        sock = None if connection is None else connection._sock  # noqa: SLF001
+        if sock is not None:
+            forking.leak((connection, connection._rfile))  # noqa: SLF001
+            os.close(sock.detach())
 
 
 def _rows(cursor: Any) -> Rows:  # noqa: ANN401 - it has no types

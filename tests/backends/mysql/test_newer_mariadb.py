@@ -1,0 +1,24 @@
+"""Renewals, losses, names and `all()` on the MariaDB of Debian's sid.
+
+What differs between two releases is what a statement means, for both flavours alike: one of them
+is enough.
+"""
+
+from __future__ import annotations
+
+from backends.mysql import test_contract as on_mariadb
+from servers import mariadb
+
+from holdfast import Backend
+from holdfast.backends.mysql._sync.backend import MysqlBackend
+from holdfast.runtime.clock import Clock
+from holdfast.testing._sync.contract.living import LawsOfLiving
+from holdfast.testing._sync.contract.losing import LawsOfLosing
+
+
+class TestSync(on_mariadb.Namespace, LawsOfLiving, LawsOfLosing):
+    capabilities = MysqlBackend.capabilities
+    shared_server = staticmethod(mariadb.newer_server)
+
+    def make_backend(self, clock: Clock) -> Backend:
+        return MysqlBackend(clock=clock, **self.options)

@@ -1,0 +1,240 @@
+"""Download servers from Debian's sid into the virtual environment, without installing anything.
+
+The newest servers exist in no release that the tests run on. An apt with a configuration, lists
+and cache of its own resolves and downloads a package and its dependencies; the archives are
+unpacked, and each program gets a script that runs it by the loader and with the C library that
+came along. Neither root nor the system's packages are involved, and `holdfast.challenge.servers`
+finds the programs below `sys.prefix`:
+
+    .venv/servers/mysql-server-core/bin/mysqld    the script
+    .venv/servers/mysql-server-core/root/         what was unpacked
+
+Once a package is there, it stays until `make clean`, and no other program is called. To have a
+newer version, delete its folder.
+
+Standard library only: this runs before anything else is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from system_packages import read_list
+
+LIST = Path(__file__).with_suffix(".txt")
+SUITE = "sid"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+ATTEMPTS = 3
+"""Each with fresh lists: a mirror that is being updated names packages that are gone."""
+
+LEFT_OUT = ("doc", "info", "locale", "man", "bash-completion", "icons")
+"""Of /usr/share; nothing that runs reads them, and they are a third of all files."""
+
+SCRIPT = """\
+#!/bin/sh
+# The loader and the libraries have to be of one make, and the system's are older.
+root=$(dirname "$(dirname "$(readlink -f "$0")")")/root
+exec "$root"/{loader} --argv0 "$0" --library-path "$root"/{libraries} "$root"/{program} "$@"
+"""
+
+
+class CannotDownload(Exception):
+    """A package is still missing; the message says why."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; the exit code is 1 when something is still missing."""
+    parser = argparse.ArgumentParser(description="Download missing servers from Debian's sid.")
+    parser.add_argument("--list", type=Path, default=LIST, help="which program is in which package")
+    parser.add_argument("--folder", type=Path, default=Path(sys.prefix) / "servers", help="where")
+    options = parser.parse_args(arguments)
+
+    packages: dict[str, list[str]] = {}
+    for program, package in read_list(options.list.read_text(encoding="utf-8")):
+        packages.setdefault(package, []).append(program)
+    try:
+        download_missing(packages, options.folder)
+    except CannotDownload as error:
+        again = shlex.join([sys.executable, *sys.orig_argv[1:]])
+        print(f"{error}. Run this again: {again}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def download_missing(packages: Mapping[str, Sequence[str]], folder: Path) -> None:
+    """Have each package with its programs in the folder; calls nothing for those that are."""
+    if not _missing(packages, folder):
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with _one_at_a_time(folder / ".lock"):
+        for package in _missing(packages, folder):  # another process may have been first
+            print(f"Downloading {package} from Debian's {SUITE} into {folder}", flush=True)
+            # Renamed when whole: a run that was killed leaves nothing that looks complete.
+            begun = folder / f".{package}.begun"
+            shutil.rmtree(begun, ignore_errors=True)
+            begun.mkdir()
+            download(package, begun)
+            unpack(begun)
+            for program in packages[package]:
+                write_script(program, begun)
+            shutil.rmtree(folder / package, ignore_errors=True)
+            begun.rename(folder / package)
+
+
+def _missing(packages: Mapping[str, Sequence[str]], folder: Path) -> list[str]:
+    return [
+        package
+        for package, programs in packages.items()
+        if not all((folder / package / "bin" / one).exists() for one in programs)
+    ]
+
+
+@contextmanager
+def _one_at_a_time(path: Path) -> Iterator[None]:
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def download(package: str, folder: Path) -> None:
+    """Fetch the archives of a package and of all it depends on into `folder/apt/archives`."""
+    for program in ("apt-get", "apt-config", "dpkg-deb", "tar"):
+        if shutil.which(program) is None:
+            raise CannotDownload(f"{package} is downloaded by {program}, which is not here")
+    if not KEYRING.exists():
+        raise CannotDownload(
+            f"{package} cannot be checked without {KEYRING} of the package debian-archive-keyring"
+        )
+    environment = {**os.environ, "APT_CONFIG": str(configure(folder / "apt"))}
+    install = ("-y", "--no-install-recommends", "--download-only", "install", package)
+    for _ in range(ATTEMPTS):
+        if all(_succeeds(["apt-get", *words], environment) for words in (("update",), install)):
+            return
+    raise CannotDownload(f"{package} could not be downloaded from Debian's {SUITE}")
+
+
+def configure(folder: Path) -> Path:
+    """Write the configuration of an apt that knows nothing but the suite, and keeps all here.
+
+    Of the machine's own it has the mirror and how the network is reached, such as a proxy.
+    """
+    for needed in ("state/lists/partial", "archives/partial"):
+        (folder / needed).mkdir(parents=True)
+    (folder / "status").touch()  # as if nothing were installed: all dependencies come along
+    (folder / "sources").write_text(f"deb [signed-by={KEYRING}] {_mirror()} {SUITE} main\n")
+    settings = {
+        "Dir::State": folder / "state",
+        "Dir::State::status": folder / "status",
+        "Dir::Cache": folder,
+        "Dir::Cache::archives": folder / "archives",
+        "Dir::Etc::sourcelist": folder / "sources",
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::Etc::main": "/dev/null",
+        "Dir::Etc::parts": "/dev/null",  # its hooks would clean up the system's own cache
+        "Dir::Etc::preferencesparts": "/dev/null",
+        "Dir::Etc::preferences": "/dev/null",
+        "APT::Sandbox::User": "root",  # others may not enter where the clone is
+        "Acquire::Languages": "none",
+        # A mirror that lags brings an older version, which does as well; it is signed all the same.
+        "Acquire::Check-Valid-Until": "false",
+        "Acquire::Retries": "3",
+    }
+    path = folder / "apt.conf"
+    lines = [f'{key} "{value}";\n' for key, value in settings.items()]
+    path.write_text("".join([*_network(), *lines]))
+    return path
+
+
+def _mirror() -> str:
+    """Return where the machine's own Debian packages come from."""
+    wanted = ["Created-By: Packages", "Component: main", "Origin: Debian"]
+    targets = _answer(["apt-get", "indextargets", "--format", "$(REPO_URI)", *wanted])
+    sites = [line for line in targets.splitlines() if "security" not in line]
+    if not sites:
+        raise CannotDownload("apt knows no Debian mirror on this machine: add one to its sources")
+    return sites[0]
+
+
+def _network() -> list[str]:
+    """Return the lines of the machine's configuration that say how a mirror is reached."""
+    dump = _answer(["apt-config", "dump"])
+    kept = re.compile(r"Acquire::(https?|Force\w+)::?\S* |Acquire::Force\w+ ", re.IGNORECASE)
+    return [line for line in dump.splitlines(keepends=True) if kept.match(line)]
+
+
+def unpack(folder: Path) -> None:
+    """Unpack all archives into `folder/root`, and delete them and the apt."""
+    root, apt = folder / "root", folder / "apt"
+    root.mkdir()
+    # As ordinary files of ours: no owners, and no programs that would run as root.
+    extract = ["tar", "--extract", "--keep-directory-symlink", "--no-same-owner"]
+    extract += ["--no-same-permissions", f"--directory={root}"]
+    extract += [f"--exclude=./usr/share/{one}" for one in LEFT_OUT]
+    for archive in sorted((apt / "archives").glob("*.deb")):
+        with subprocess.Popen(
+            ["dpkg-deb", "--fsys-tarfile", str(archive)], stdout=subprocess.PIPE
+        ) as opened:
+            unpacked = subprocess.run(extract, stdin=opened.stdout, check=False)
+        if opened.returncode or unpacked.returncode:
+            raise CannotDownload(f"{archive.name} could not be unpacked")
+    shutil.rmtree(apt)
+
+
+def write_script(name: str, folder: Path) -> None:
+    """Write the script that runs an unpacked program, wherever the folder is moved to."""
+    root = folder / "root"
+    script = SCRIPT.format(
+        program=_only(root, f"usr/*bin/{name}"),
+        loader=_only(root, "usr/lib*/ld-linux*.so.*"),
+        libraries=_only(root, "usr/lib/*-linux-gnu*"),
+    )
+    path = folder / "bin" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(script)
+    path.chmod(0o755)
+
+
+def _only(root: Path, pattern: str) -> str:
+    found = sorted(root.glob(pattern))
+    if not found:
+        raise CannotDownload(f"what was downloaded has no {pattern}")
+    return str(found[0].relative_to(root))
+
+
+def _succeeds(command: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Whether it did; what it said is shown only if it did not."""
+    done = subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        print(f"{shlex.join(command)}:\n{done.stdout}", file=sys.stderr)
+    return done.returncode == 0
+
+
+def _answer(command: Sequence[str]) -> str:
+    """Return what it prints; nothing if it fails, since each answer has a default."""
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    return done.stdout if done.returncode == 0 else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
