@@ -22,9 +22,17 @@ KEPT = 64
 
 
 class BlockingSocket:
-    """A connected socket whose calls end at a deadline; used by one thread at a time."""
+    """A connected socket whose calls end at a deadline; used by one thread at a time.
 
-    __slots__ = ("_armed", "_clock", "_looking", "_sock", "generation", "used_at")
+    The deadline is checked once per receive, before anything is read. A server that keeps talking
+    always has data ready, so a check that is made only before sleeping would never be made, and
+    the call would last as long as the server likes. Every wire of ours receives through here;
+    a loop that reads several sockets checks its own deadline once per round in the same way.
+    After the deadline one more receive takes what is there: this process may have been stopped
+    while the reply arrived in time.
+    """
+
+    __slots__ = ("_armed", "_clock", "_late_for", "_looking", "_sock", "generation", "used_at")
 
     def __init__(self, sock: socket.socket, clock: Clock, generation: int) -> None:
         self._sock = sock
@@ -38,6 +46,7 @@ class BlockingSocket:
             sock.settimeout(None)
         self._clock = clock
         self._looking = Looking()
+        self._late_for: float | None = None
         self.generation: int = generation
         self.used_at: float = clock.now()
 
@@ -61,13 +70,16 @@ class BlockingSocket:
             raise TimeoutError("not sent in time") from None
 
     def _receive(self, deadline: float) -> bytes:
-        """Return what comes next, or raise OSError."""
+        """Return what comes next, or raise OSError; TimeoutError once the deadline has passed."""
+        now = self._clock.now()
+        if now >= deadline:
+            return self._received_late(deadline)
         looking = self._looking
         data = None
         if looking.sleeps:
             looking.sleeps -= 1
         elif self._armed is not None:
-            data = self._looked_for(looking)
+            data = self._looked_for(looking, now + LOOK_FOR)
         if data is None:
             self._arm(deadline)
             try:
@@ -78,10 +90,17 @@ class BlockingSocket:
             raise ConnectionError("the server closed the connection")
         return data
 
-    def _looked_for(self, looking: Looking) -> bytes | None:
+    def _received_late(self, deadline: float) -> bytes:
+        """Return what has come by now, once for each deadline, or raise OSError."""
+        if self._late_for != deadline:
+            self._late_for = deadline
+            if data := self._here():
+                return data
+        raise TimeoutError("no answer in time")
+
+    def _looked_for(self, looking: Looking, until: float) -> bytes | None:
         """Return what comes before it is worth sleeping for; None if nothing does."""
         sock, now = self._sock, self._clock.now
-        until = now() + LOOK_FOR
         for _ in range(LOOKS):
             try:
                 data = sock.recv(65536, here.NO_WAIT)
@@ -147,6 +166,34 @@ class BlockingSocket:
         sock = getattr(self, "_sock", None)
         if sock is not None:
             sock.close()
+
+
+class DeadlineSocket:
+    """What a driver receives through, until a deadline; the socket stays its owner's to close.
+
+    A driver applies its timeout to each receive by itself, so a server that keeps talking would
+    never exceed it.
+    """
+
+    def __init__(self, sock: socket.socket, clock: Clock, *, deadline: float) -> None:
+        self.deadline = deadline
+        self._sock = sock
+        self._clock = clock
+        self._timeout: float | None = None
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Let each receive take no longer than this, and no longer than the deadline allows."""
+        self._timeout = seconds
+
+    def recv(self, size: int) -> bytes:
+        """Return what comes next."""
+        left, timeout = self.deadline - self._clock.now(), self._timeout
+        if timeout == 0:
+            left = 0.0  # the driver only looks, which takes no time
+        elif left <= 0:
+            raise TimeoutError("no answer in time")
+        self._sock.settimeout(left if timeout is None else min(left, timeout))
+        return self._sock.recv(size)
 
 
 L = TypeVar("L", bound=BlockingSocket)

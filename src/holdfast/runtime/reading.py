@@ -173,14 +173,18 @@ class ReadByTurns(Generic[L]):
 
     def _poll(self, link: L | None, kicks: Kicks, left: float) -> tuple[bool, bool]:
         """Wait for one of them, at most so long; whether there is something to read, and a kick."""
-        if link is not None and self._has_more():
-            return True, False
+        has_more = link is not None and self._has_more()
         try:
-            return kicks.wait(link, min(left, self._clock.longest_sleep))
+            # A kick counts even while there is always more to read: a server that keeps talking
+            # must not keep this thread from whoever wants it to return.
+            heard, kicked = kicks.wait(
+                link, 0.0 if has_more else min(left, self._clock.longest_sleep)
+            )
         except (OSError, ValueError):
             if self._is_closed:
                 return False, True  # by another thread, just now
             raise
+        return heard or has_more, kicked
 
     def _read_or_break(self) -> None:
         try:

@@ -164,6 +164,7 @@ class SentinelWire(Wire):
 
     def _client_of(self, sentinel: Endpoint, patience: float) -> Any:  # noqa: ANN401 - the driver's
         return client_of_sentinel(
+            clock=self._clock,
             host=sentinel.host,
             port=sentinel.port,
             **{

@@ -78,8 +78,9 @@ def kind_of_connection(*, tls: bool, is_socket: bool) -> type:
     return driver.SSLConnection if tls else driver.Connection
 
 
-def client_of_sentinel(**options: Any) -> Any:  # noqa: ANN401 - the driver's
+def client_of_sentinel(*, clock: Clock, **options: Any) -> Any:  # noqa: ANN401 - the driver's
     """Return a client of the driver's own, which connects when it is asked something."""
+    del clock  # the loop keeps the time here
     return Redis(**{**options, "retry": Retry(NoBackoff(), 0), "protocol": 2})
 
 

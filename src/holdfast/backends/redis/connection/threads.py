@@ -6,11 +6,12 @@ redis-py makes each connection, and `backends/wires/threads.py` asks on it.
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from redis import Redis
 from redis import connection as driver
-from redis._parsers import Encoder, _RESP3Parser
+from redis._parsers import Encoder, _RESP2Parser, _RESP3Parser
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
@@ -22,6 +23,7 @@ from holdfast.backends.redis.resp import NotRedis, Parser, Push, Refusal, Reply,
 from holdfast.backends.redis.subscription.threads import Subscription
 from holdfast.backends.wires.threads import SocketLink, SocketWire
 from holdfast.errors import BackendUnavailable, LockError
+from holdfast.runtime.blocking import DeadlineSocket
 
 if TYPE_CHECKING:
     import socket
@@ -48,9 +50,12 @@ def kind_of_connection(*, tls: bool, is_socket: bool) -> type:
     return driver.SSLConnection if tls else driver.Connection
 
 
-def client_of_sentinel(**options: Any) -> Any:  # noqa: ANN401 - the driver's
+def client_of_sentinel(*, clock: Clock, **options: Any) -> Any:  # noqa: ANN401 - the driver's
     """Return a client of the driver's own, which connects when it is asked something."""
-    return Redis(**{**options, "retry": Retry(NoBackoff(), 0), "protocol": 2})
+    client = Redis(**{**options, "retry": Retry(NoBackoff(), 0), "protocol": 2})
+    reads = partial(_Resp2InTime, clock=clock, patience=options["socket_timeout"])
+    client.connection_pool.connection_kwargs["parser_class"] = reads
+    return client
 
 
 def let_go_in_child(_clients: object) -> None:
@@ -104,7 +109,7 @@ class Wire(SocketWire[Link]):
                     "socket_connect_timeout": left,
                     "retry": Retry(NoBackoff(), 0),
                     "protocol": 3,
-                    **_in_python(),
+                    **_in_python(partial(_Resp3InTime, clock=self._clock, deadline=deadline)),
                 }
             )
         except OSError as error:
@@ -200,7 +205,47 @@ class Wire(SocketWire[Link]):
                 subscription.shut()
 
 
-def _in_python() -> dict[str, Any]:
+class _InTime:
+    """Lets a parser of the driver read until a deadline, or each reply for so long.
+
+    The socket is not ours yet, and what the driver does with it has to end in time too.
+    """
+
+    def __init__(
+        self, socket_read_size: int, *, clock: Clock, deadline: float = 0.0, patience: float = 0.0
+    ) -> None:
+        super().__init__(socket_read_size)  # type: ignore[call-arg]  # the parser's
+        self._clock = clock
+        self._deadline = deadline
+        self._patience = patience
+        self._buffer: Any
+
+    def on_connect(self, connection: Any) -> None:  # noqa: ANN401 - the driver's
+        """Read through a socket that looks at the clock."""
+        super().on_connect(connection)  # type: ignore[misc]
+        buffer = self._buffer
+        buffer._sock = DeadlineSocket(  # noqa: SLF001
+            buffer._sock,  # noqa: SLF001
+            self._clock,
+            deadline=self._deadline,
+        )
+
+    def read_response(self, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - as above
+        """Return the next reply."""
+        if self._patience and self._buffer is not None:
+            self._buffer._sock.deadline = self._clock.now() + self._patience  # noqa: SLF001
+        return super().read_response(*arguments, **options)  # type: ignore[misc]
+
+
+class _Resp2InTime(_InTime, _RESP2Parser):
+    """As Sentinels are read."""
+
+
+class _Resp3InTime(_InTime, _RESP3Parser):
+    """As the beginning of every other connection is read."""
+
+
+def _in_python(parser: Callable[..., object]) -> dict[str, Any]:
     """Return the options that keep the driver from packing and parsing by hiredis.
 
     That is C, and an exception which a signal raises in the middle of it has ended the
@@ -208,4 +253,4 @@ def _in_python() -> dict[str, Any]:
     """
     encoder = Encoder("utf-8", "strict", decode_responses=False)  # type: ignore[no-untyped-call]
     packer = driver.PythonRespSerializer(6000, encoder.encode)
-    return {"parser_class": _RESP3Parser, "command_packer": packer}
+    return {"parser_class": parser, "command_packer": packer}

@@ -338,7 +338,9 @@ class Nodes:
                 poll.register(line.link, here.READ)
         while not found.is_decided:
             now = self._clock.now()
-            # What has come is read before the time is looked at: we may have slept, and not they.
+            # What has come is read once more after the deadline: we may have slept, and not they.
+            # Only once, because a node that keeps talking always has something to read.
+            is_last = now >= deadline
             until = min(deadline, marks[0][0]) if marks else deadline
             ready = poll.poll(max(0.0, until - now) * 1000)
             now = self._clock.now()
@@ -351,7 +353,7 @@ class Nodes:
                     self._lost(line.node, line, error)
             while marks and now >= marks[0][0]:
                 marks.pop(0)[1]()
-            if not ready and now >= deadline:
+            if is_last:
                 found.end()
 
     def _give_back(self, node: Node, line: Line) -> None:

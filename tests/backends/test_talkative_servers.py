@@ -1,0 +1,129 @@
+"""A server that talks without end and answers nothing: every call ends at its deadline anyway."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from both_flavours import Flavour
+from fault_scene import new_name
+from servers import etcd, memcached, redis
+from servers.flooding import Flooding
+
+from holdfast import LockError
+from holdfast.backends.etcd.http2 import frames, hpack
+from holdfast.backends.etcd.http2.frames import frame
+from holdfast.challenge.servers.redlock import RedlockNodes
+
+REQUEST_TIMEOUT = 0.2
+NOTHING = b"what no request contains"
+HANGS = 60.0
+"""What a call that ends at its deadline never takes, however busy the machine is."""
+
+RESPONSE = b"\x88" + hpack.literal(b"content-type", b"application/grpc")
+ETCD = {
+    "frames of an unknown kind": frame(0xFA, 0, 0, b""),
+    "large frames of an unknown kind": frame(0xFA, 0, 0, b"x" * 16000),
+    "pings": frame(frames.PING, 0, 0, bytes(8)),
+    "answers to pings": frame(frames.PING, frames.ACK, 0, bytes(8)),
+    "windows": frame(frames.WINDOW_UPDATE, 0, 0, bytes(4)),
+    "settings": frame(frames.SETTINGS, 0, 0),
+    "priorities": frame(2, 0, 1, b"\0\0\0\0\x10"),
+    "data of another call": frame(frames.DATA, 0, 99, b"x" * 1000),
+    "headers of another call": frame(frames.HEADERS, frames.END_HEADERS, 99, b"\x88"),
+    "headers of this call": frame(frames.HEADERS, frames.END_HEADERS, 1, RESPONSE),
+    "empty data of this call": frame(frames.DATA, 0, 1, b""),
+}
+PUSHES = b">2\r\n$5\r\nhello\r\n$5\r\nworld\r\n"
+ARRAYS = b"*1000000000\r\n:1\r\n"
+LINE = b"+" + b"x" * 1000
+BLOB = b"$1000000000\r\n" + b"x" * 1000
+REDIS = {
+    "pushes while connecting": (b"HELLO", PUSHES),
+    "a blob without an end while connecting": (b"HELLO", BLOB),
+    "a line without an end while connecting": (b"HELLO", LINE),
+    "pushes": (b"EVALSHA", PUSHES),
+    "arrays in arrays": (b"EVALSHA", ARRAYS),
+    "a blob without an end": (b"EVALSHA", BLOB),
+}
+MEMCACHED = {
+    "statistics while connecting": (b"mn", b"STAT x 1\r\n"),
+    "statistics": (b"mg ", b"STAT x 1\r\n"),
+    "keys": (b"mg ", b"key=x exp=-1\r\n"),
+}
+FLOODS = [
+    *(("etcd", kind, b"/etcdserverpb", flood) for kind, flood in ETCD.items()),
+    *(("redis", kind, *flood) for kind, flood in REDIS.items()),
+    ("redis+sentinel", "a line without an end", b"SENTINEL", LINE),
+    *(("memcached", kind, *flood) for kind, flood in MEMCACHED.items()),
+]
+SERVERS = {
+    "etcd": etcd.shared_server,
+    "redis": redis.shared_server,
+    "redis+sentinel": redis.shared_server,  # it is asked as one, and floods before it answers
+    "memcached": memcached.shared_server,
+}
+
+
+def close(flavour: Flavour, locks: Any) -> None:
+    """Close a client, in time: it says goodbye to the same server."""
+    flavour.start(locks.close if flavour.name == "sync" else locks.aclose).result(HANGS)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "which", "flood"),
+    [pytest.param(scheme, *rest, id=f"{scheme}: {kind}") for scheme, kind, *rest in FLOODS],
+)
+def test_a_server_that_talks_without_end_does_not_keep_a_call_beyond_its_deadline(
+    flavour, scheme, which, flood
+):
+    """Nor a close."""
+    port = SERVERS[scheme]().port
+    with Flooding(port, scheme=scheme, which=which, flood=flood) as server:
+        url = f"{server.url}/main" if "sentinel" in scheme else server.url
+        locks = flavour.locks(url, request_timeout=REQUEST_TIMEOUT)
+
+        asked = flavour.start(locks.lock(new_name()).acquire, timeout=0.01)
+
+        assert isinstance(asked.exception(HANGS), LockError)
+        assert server.is_flooding.is_set()
+        close(flavour, locks)
+
+
+def test_nodes_of_redlock_that_talk_without_end_do_not_keep_a_call_beyond_its_deadline(
+    flavour, outliving, namespace
+):
+    """A majority of them, which has to be waited for."""
+    servers = outliving.enter_context(RedlockNodes(3))
+    servers.found([namespace])
+    with ExitStack() as stack:
+        nodes = [
+            stack.enter_context(Flooding(one.port, scheme="redis", which=NOTHING, flood=PUSHES))
+            for one in servers.servers
+        ]
+        addresses = ",".join(one.url.removeprefix("redis://") for one in nodes)
+        locks = flavour.locks(f"redlock://{addresses}", namespace=namespace)
+        locks.lock("warm").acquire(timeout=HANGS).release()
+        flavour.give_up_after(REQUEST_TIMEOUT)
+        for one in nodes[:2]:
+            one.flood()
+
+        asked = flavour.start(locks.lock("door").acquire, timeout=0.01)
+
+        assert isinstance(asked.exception(HANGS), LockError)
+        close(flavour, locks)
+
+
+def test_a_holder_learns_of_its_loss_while_the_server_talks_without_end(flavour):
+    port = etcd.shared_server().port
+    flood = ETCD["frames of an unknown kind"]
+    with Flooding(port, scheme="etcd", which=NOTHING, flood=flood) as server:
+        locks = flavour.locks(server.url, ttl=2.0)
+        lease = locks.lock(new_name()).acquire(timeout=HANGS)
+        flavour.give_up_after(REQUEST_TIMEOUT)
+
+        server.flood()
+
+        assert lease.lost.wait(HANGS)
+        close(flavour, locks)

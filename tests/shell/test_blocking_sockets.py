@@ -1,0 +1,65 @@
+"""A receive ends at its deadline, also while the other side keeps talking."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.runtime.blocking import BlockingSocket
+from holdfast.testing import ManualClock
+
+DEADLINE = 2.0
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(0.0)
+
+
+@pytest.fixture
+def ends(clock: ManualClock) -> Iterator[tuple[BlockingSocket, socket.socket]]:
+    """Give our end of a connection, and the server's."""
+    ours, servers = socket.socketpair()
+    with ours, servers:
+        yield BlockingSocket(ours, clock, 0), servers
+
+
+def test_a_reply_that_arrived_while_this_process_was_stopped_is_taken(ends, clock):
+    ours, server = ends
+    server.sendall(b"reply")
+    clock.advance(DEADLINE + 1)
+
+    assert ours._receive(DEADLINE) == b"reply"
+
+
+def test_only_one_receive_takes_data_after_the_deadline(ends, clock):
+    """A server that keeps talking always has some."""
+    ours, server = ends
+    clock.advance(DEADLINE)
+    server.sendall(b"first")
+    ours._receive(DEADLINE)
+    server.sendall(b"second")
+
+    with pytest.raises(TimeoutError):
+        ours._receive(DEADLINE)
+
+
+def test_a_receive_after_the_deadline_does_not_wait(ends, clock):
+    ours, _ = ends
+    clock.advance(DEADLINE)
+
+    with pytest.raises(TimeoutError):
+        ours._receive(DEADLINE)
+
+
+def test_the_next_call_on_the_connection_has_its_own_late_receive(ends, clock):
+    ours, server = ends
+    clock.advance(DEADLINE)
+    server.sendall(b"first")
+    ours._receive(DEADLINE)
+    server.sendall(b"second")
+    clock.advance(DEADLINE)
+
+    assert ours._receive(DEADLINE + 1) == b"second"
