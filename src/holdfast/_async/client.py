@@ -15,7 +15,7 @@ from holdfast._async.telling import AsyncTelling
 from holdfast._async.watchdog import AsyncWatchdog
 from holdfast.core.holding import ENTRUSTED, OVER, RELEASING, SENT
 from holdfast.core.telling import Standing
-from holdfast.errors import BackendError, LocksClosed, OutcomeUnknown
+from holdfast.errors import LockError, LocksClosed, OutcomeUnknown
 from holdfast.model import Claim, Owner, Renewal, in_context
 from holdfast.runtime import aio as runtime
 from holdfast.runtime import forking
@@ -238,12 +238,21 @@ class AsyncClient:
             was_ours = await self.backend.release(
                 hold.grant, deadline=deadline, tombstone=hold.needs_tombstone
             )
-        except (BackendError, OutcomeUnknown) as error:
+        except LockError as error:
             self.telling.failed("release", error, hold.grant.claim)
             self._release_later(hold)
             if not was_trusted:
                 raise hold.error() from error
-            error.about(hold.grant.claim.name)
+            name = hold.grant.claim.name
+            if was_sent_before and not isinstance(error, OutcomeUnknown):
+                # Refused is the repeat alone: the first request may have freed it.
+                raise OutcomeUnknown(
+                    f"an earlier release of {name!r} was not answered, and its repeat failed: "
+                    f"{error}",
+                    name=name,
+                    claim=hold.grant.claim.id,
+                ) from error
+            error.about(name)
             raise
         except BaseException:
             # An interrupt: as above, nobody knows whether it was done.
@@ -275,7 +284,7 @@ class AsyncClient:
         # A renewal of what is over changes nothing, and tells a break from a loss.
         try:
             [outcome] = await self.backend.renew([hold.grant], deadline=self.request_deadline())
-        except (BackendError, OutcomeUnknown):
+        except LockError:
             return otherwise
         return "broken" if outcome is Renewal.BROKEN else otherwise
 

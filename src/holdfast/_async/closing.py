@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.core.holding import OVER
 from holdfast.core.mostly_one import each
-from holdfast.errors import BackendError, OutcomeUnknown
+from holdfast.errors import LockError
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from holdfast._async.client import AsyncClient
     from holdfast._async.hold import AsyncHold
 
@@ -26,6 +29,7 @@ class AsyncClosing:
         self.is_begun: bool = False
         self.is_shut: bool = False
         self._is_done = False
+        self._defect: Exception | None = None
 
     async def run(self) -> None:
         """Tell every lease that it is lost, then let go of everything.
@@ -51,7 +55,7 @@ class AsyncClosing:
         # A store that does not answer is waited for once, whatever it is asked.
         deadline = client.request_deadline()
         client.followups.hurry(deadline)
-        await self._end_asking(deadline)
+        await self._step(partial(self._end_asking, deadline))
         for hold in holds:
             for block in each(hold.blocks):
                 await block.finished(deadline=deadline, clock=client.clock)
@@ -59,19 +63,31 @@ class AsyncClosing:
         deadline = max(deadline, client.clock.now() + client.request_timeout * AFTERWARDS)
         await self._release_all(holds, deadline)
         if client.holds or client.asking():
-            try:
-                await client.backend.disown(client.id, deadline=deadline)
-            except (BackendError, OutcomeUnknown) as error:
-                # Closing goes on without the store; what we held there ends by its ttl.
-                client.logger.debug("closing without the store: %s", error)
-        await client.watchdog.stop()
+            await self._step(partial(client.backend.disown, client.id, deadline=deadline))
+        await self._step(client.watchdog.stop)
         client.clear_up()
-        await client.followups.stop()
+        await self._step(client.followups.stop)
         self.is_shut = True
-        await client.backend.aclose()
-        await client.telling.stop(deadline=client.request_deadline())
+        await self._step(client.backend.aclose)
+        await self._step(partial(client.telling.stop, deadline=client.request_deadline()))
         # Not before: what an interrupt leaves of it is done by whoever closes again.
         self._is_done = True
+        if self._defect is not None:
+            raise self._defect
+
+    async def _step(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Do one step; the next ones are done whatever it raises, as `followups` says.
+
+        What the store refuses is no failure of closing: what we held there ends by its ttl. A
+        defect is raised when all has been done.
+        """
+        try:
+            await act()
+        except LockError as error:
+            self._client.logger.debug("closing without the store: %s", error)
+        except Exception as error:
+            self._client.logger.exception("a step of close() failed; the others are still done")
+            self._defect = self._defect or error
 
     async def _end_asking(self, deadline: float) -> None:
         """Let every acquire that is under way raise LocksClosed, and leave the line first."""
@@ -104,9 +120,9 @@ class AsyncClosing:
             await client.backend.release(
                 hold.grant, deadline=deadline, tombstone=hold.needs_tombstone
             )
-        except (BackendError, OutcomeUnknown) as error:
-            # Told as lost already, and it ends by its ttl.
-            client.telling.failed("release", error, hold.grant.claim)
+        except Exception as error:  # noqa: BLE001 - the other holds are released all the same
+            # Told as lost already, and it ends by its ttl, or with the session.
+            client.followups.tell_of(error, "release", hold.grant.claim)
             is_answered = False
         client.remove(hold)  # now, so that a close that is interrupted before can be repeated
         return is_answered

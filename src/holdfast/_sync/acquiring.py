@@ -21,6 +21,7 @@ from holdfast.errors import (
     BackendError,
     BackendMisbehaved,
     BackendUnavailable,
+    ConfigurationError,
     LockError,
     NotAcquired,
     OutcomeUnknown,
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from holdfast.model import Claim
 
 NEVER = float("inf")
+REFUSALS = (BackendError, ConfigurationError)
+"""By these the store, or the way to it, says that a request was not done."""
+
 LOOK_AGAIN = 30.0
 """A waiter asks again after so long even if the store cannot say when it may help."""
 
@@ -86,6 +90,7 @@ class Acquisition:
     _outage: Outage | None = None
     _answered_at: float | None = None
     _held = Held(())
+    _withdrawal_error: Exception | None = None
     _is_told_waiting = False
     cancel: Cancel | None = None
     ends_by_loss_alone: bool = False
@@ -195,7 +200,16 @@ class Acquisition:
         if not self.owes:
             return
         if not isinstance(error, OutcomeUnknown):
-            runtime.shield(self._withdraw())
+            was_unanswered = self._is_unanswered
+            is_done = runtime.shield(self._withdraw())
+            if was_unanswered and not is_done and isinstance(error, REFUSALS):
+                # Refused is the repeat alone: an earlier copy may still come true.
+                raise OutcomeUnknown(
+                    f"an earlier request for {self._lock.name!r} was not answered, and its "
+                    f"withdrawal is being retried in the background: {error}",
+                    name=self._lock.name,
+                    claim=self.claim.id,
+                ) from error
             return
         error.claim = self.claim.id
         if runtime.shield(self._withdraw()):
@@ -211,11 +225,11 @@ class Acquisition:
         """Leave the line, since the time is up."""
         if self._queues and not runtime.shield(self._withdraw()):
             raise OutcomeUnknown(
-                f"the store did not answer the withdrawal of our claim to {self._lock.name!r}; "
-                "it goes on in the background",
+                f"the store has not confirmed that our claim to {self._lock.name!r} is withdrawn "
+                f"({self._withdrawal_error}); the withdrawal is being retried in the background",
                 name=self._lock.name,
                 claim=self.claim.id,
-            )
+            ) from self._withdrawal_error
         self.owes = False  # withdrawn, or it never joined the line
         self._client.watchdog.notice()
         return self._refused()
@@ -404,7 +418,11 @@ class Acquisition:
         return self._withdraw()
 
     def _withdraw(self) -> bool:
-        """Leave nothing behind; false if the store did not answer (it goes on behind us)."""
+        """Leave nothing behind; false if that is not done yet, and goes on behind us.
+
+        Whatever ends something treats every error as "not done yet": a right that was taken away
+        for a second is no reason to leave a claim in line, which would hold one day.
+        """
         client, now = self._client, self._client.clock.now()
         if self._is_our_parents():
             self.owes = False
@@ -416,9 +434,12 @@ class Acquisition:
             client.backend.withdraw(
                 self.claim, deadline=max(now, latest), tombstone=self._is_unanswered
             )
-        except (BackendError, OutcomeUnknown) as error:
-            client.telling.failed("withdraw", error, self.claim)
-            client.followups.withdraw_later(self.claim)
+        except Exception as error:  # noqa: BLE001 - it goes on, and is told
+            client.followups.tell_of(error, "withdraw", self.claim)
+            # What the store has only ever refused stands nowhere.
+            if self._is_unanswered or self._answered_at is not None:
+                client.followups.withdraw_later(self.claim)
+            self._withdrawal_error = error
             self.owes = False
             return False
         self.owes = False

@@ -4,14 +4,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.core.holding import OVER
 from holdfast.core.mostly_one import each
-from holdfast.errors import BackendError, OutcomeUnknown
+from holdfast.errors import LockError
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast._sync.client import Client
     from holdfast._sync.hold import Hold
 
@@ -28,6 +31,7 @@ class Closing:
         self.is_begun: bool = False
         self.is_shut: bool = False
         self._is_done = False
+        self._defect: Exception | None = None
 
     def run(self) -> None:
         """Tell every lease that it is lost, then let go of everything.
@@ -53,7 +57,7 @@ class Closing:
         # A store that does not answer is waited for once, whatever it is asked.
         deadline = client.request_deadline()
         client.followups.hurry(deadline)
-        self._end_asking(deadline)
+        self._step(partial(self._end_asking, deadline))
         for hold in holds:
             for block in each(hold.blocks):
                 block.finished(deadline=deadline, clock=client.clock)
@@ -61,19 +65,31 @@ class Closing:
         deadline = max(deadline, client.clock.now() + client.request_timeout * AFTERWARDS)
         self._release_all(holds, deadline)
         if client.holds or client.asking():
-            try:
-                client.backend.disown(client.id, deadline=deadline)
-            except (BackendError, OutcomeUnknown) as error:
-                # Closing goes on without the store; what we held there ends by its ttl.
-                client.logger.debug("closing without the store: %s", error)
-        client.watchdog.stop()
+            self._step(partial(client.backend.disown, client.id, deadline=deadline))
+        self._step(client.watchdog.stop)
         client.clear_up()
-        client.followups.stop()
+        self._step(client.followups.stop)
         self.is_shut = True
-        client.backend.close()
-        client.telling.stop(deadline=client.request_deadline())
+        self._step(client.backend.close)
+        self._step(partial(client.telling.stop, deadline=client.request_deadline()))
         # Not before: what an interrupt leaves of it is done by whoever closes again.
         self._is_done = True
+        if self._defect is not None:
+            raise self._defect
+
+    def _step(self, act: Callable[[], None]) -> None:
+        """Do one step; the next ones are done whatever it raises, as `followups` says.
+
+        What the store refuses is no failure of closing: what we held there ends by its ttl. A
+        defect is raised when all has been done.
+        """
+        try:
+            act()
+        except LockError as error:
+            self._client.logger.debug("closing without the store: %s", error)
+        except Exception as error:
+            self._client.logger.exception("a step of close() failed; the others are still done")
+            self._defect = self._defect or error
 
     def _end_asking(self, deadline: float) -> None:
         """Let every acquire that is under way raise LocksClosed, and leave the line first."""
@@ -104,9 +120,9 @@ class Closing:
         is_answered = True
         try:
             client.backend.release(hold.grant, deadline=deadline, tombstone=hold.needs_tombstone)
-        except (BackendError, OutcomeUnknown) as error:
-            # Told as lost already, and it ends by its ttl.
-            client.telling.failed("release", error, hold.grant.claim)
+        except Exception as error:  # noqa: BLE001 - the other holds are released all the same
+            # Told as lost already, and it ends by its ttl, or with the session.
+            client.followups.tell_of(error, "release", hold.grant.claim)
             is_answered = False
         client.remove(hold)  # now, so that a close that is interrupted before can be repeated
         return is_answered

@@ -1,6 +1,10 @@
 # Generated from src/holdfast/_async/followups.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""What the store did not answer, and must still be told: claims to withdraw, grants to release.
+"""What the store has not done yet, and must still be told: claims to withdraw, grants to release.
+
+Ending paths never give up: to withdraw, release, close and sweep, *every* error means "not done
+yet", also a refusal (a right that was taken away, a server that is full), and every step of closing
+runs whatever the one before raised.
 
 In tasks or threads of their own, one for each server of the store, which are there only while
 there is something to tell. A server that does not answer keeps its own waiting, and nobody's
@@ -50,7 +54,7 @@ class Runner:
 
 
 class Followups:
-    """Goes on telling the store until it answers."""
+    """Goes on telling the store until it has done it."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -186,12 +190,15 @@ class Followups:
             ):
                 return True
             backend.withdraw(one.claim, deadline=deadline, tombstone=True)
-        except LockError as error:
-            request: StoreRequest = "withdraw" if one.grant is None else "release"
-            self._client.telling.failed(request, error, one.claim)
-            return False
-        except Exception:
-            # A defect of the backend's: the others must still be told.
-            self._client.logger.exception("the backend failed in a withdrawal")
+        except Exception as error:  # noqa: BLE001 - it is told, and tried again
+            self.tell_of(error, "withdraw" if one.grant is None else "release", one.claim)
             return False
         return True
+
+    def tell_of(self, error: Exception, request: StoreRequest, claim: Claim) -> None:
+        """Tell that something is not ended yet, and why."""
+        if isinstance(error, LockError):
+            self._client.telling.failed(request, error, claim)
+        else:
+            # A defect of the backend: what else is to be ended must still be told.
+            self._client.logger.error("the backend failed in a %s", request, exc_info=error)

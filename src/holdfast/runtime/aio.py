@@ -21,7 +21,7 @@ from holdfast.runtime.shielding import shield
 from holdfast.runtime.working import TaskWorker as Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from holdfast.runtime.clock import Clock
 
@@ -48,6 +48,7 @@ __all__ = [
     "close_at_exit",
     "context",
     "context_name",
+    "each_in_turn",
     "gather",
     "has_ended",
     "has_tasks",
@@ -185,6 +186,15 @@ def is_flavoured(function: Callable[..., object]) -> bool:
 async def sleep(seconds: float) -> None:
     """Do nothing for so long."""
     await asyncio.sleep(seconds)
+
+
+async def each_in_turn(*steps: Callable[[], Awaitable[object]]) -> None:
+    """Do each step of an end, in order and whatever the one before raised; then raise that."""
+    if steps:
+        try:
+            await steps[0]()
+        finally:
+            await each_in_turn(*steps[1:])
 
 
 async def wait_for(event: Event, *, deadline: float, clock: Clock) -> bool:

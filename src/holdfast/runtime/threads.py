@@ -48,6 +48,7 @@ __all__ = [
     "close_at_exit",
     "context",
     "context_name",
+    "each_in_turn",
     "gather",
     "has_ended",
     "has_tasks",
@@ -192,6 +193,17 @@ def shield(result: T) -> T:
 def sleep(seconds: float) -> None:
     """Do nothing for so long."""
     time.sleep(seconds)
+
+
+def each_in_turn(*steps: Callable[[], object]) -> None:
+    """Do each step of an end, in order and whatever the one before raised; then raise that."""
+    # Not by an ExitStack: its frame keeps the exception, and with it all that an interrupt left
+    # unclosed, until the collector comes.
+    if steps:
+        try:
+            steps[0]()
+        finally:
+            each_in_turn(*steps[1:])
 
 
 def wait_for(event: Event, *, deadline: float, clock: Clock) -> bool:

@@ -154,8 +154,7 @@ class EtcdServer(Server):
 
     def keys(self, prefix: str = "", **options: Any) -> dict[bytes, bytes]:
         """Return the keys that begin so, with their values."""
-        begin, end = prefix.encode() or b"\0", _end(prefix.encode())
-        found = self.ask("kv/range", key=_coded(begin), range_end=_coded(end), **options)
+        found = self.ask("kv/range", **_range(prefix), **options)
         return {
             base64.b64decode(one["key"]): base64.b64decode(one.get("value", ""))
             for one in found.get("kvs", [])
@@ -196,17 +195,28 @@ class EtcdServer(Server):
             self.ask("auth/user/add", name=name, password=password)
             self.ask("auth/role/add", name=name)
             self.ask("auth/user/grant", user=name, role=name)
-        begin, end = prefix.encode() or b"\0", _end(prefix.encode())
         for name, right in rights.items():
-            perm = {"permType": right, "key": _coded(begin), "range_end": _coded(end)}
-            self.ask("auth/role/grant", name=name, perm=perm)
+            self.allow(name, prefix=prefix, right=right)
         self.ask("auth/enable")
         self.login = {"username": "root", "password": password}
         return self
 
+    def allow(self, user: str, *, prefix: str, right: str = "READWRITE") -> None:
+        """Let a user to the keys that begin so."""
+        self.ask("auth/role/grant", name=user, perm={"permType": right, **_range(prefix)})
+
+    def forbid(self, user: str, *, prefix: str) -> None:
+        """Take that right away."""
+        self.ask("auth/role/revoke", role=user, **_range(prefix))
+
     def url_of(self, user: str) -> str:
         """Return where it is, for a user whom it knows."""
         return self.url.replace("://", f"://{user}:{self.login['password']}@")
+
+
+def _range(prefix: str) -> dict[str, Any]:
+    begin, end = prefix.encode() or b"\0", _end(prefix.encode())
+    return {"key": _coded(begin), "range_end": _coded(end)}
 
 
 def _coded(data: bytes) -> str:

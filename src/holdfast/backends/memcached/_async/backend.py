@@ -195,8 +195,7 @@ class AsyncMemcachedBackend(AsyncBackend):
 
     async def aclose(self) -> None:
         """See the protocol."""
-        await self._wire.close()
-        await self._slow_wire.close()
+        await runtime.each_in_turn(self._wire.close, self._slow_wire.close)
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""

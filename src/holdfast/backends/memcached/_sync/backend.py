@@ -193,8 +193,7 @@ class MemcachedBackend(Backend):
 
     def close(self) -> None:
         """See the protocol."""
-        self._wire.close()
-        self._slow_wire.close()
+        runtime.each_in_turn(self._wire.close, self._slow_wire.close)
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""

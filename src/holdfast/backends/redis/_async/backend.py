@@ -23,6 +23,7 @@ from holdfast.model import (
     TokenQuality,
     Window,
 )
+from holdfast.runtime import aio as runtime
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
@@ -305,9 +306,8 @@ class AsyncRedisBackend(AsyncBackend):
 
     async def aclose(self) -> None:
         """See the protocol."""
-        await self._inbox.stop()
-        for wire in {self._wire, self._slow_wire}:
-            await wire.close()
+        wires = {self._wire, self._slow_wire}
+        await runtime.each_in_turn(self._inbox.stop, *(wire.close for wire in wires))
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""

@@ -282,9 +282,8 @@ class AsyncCluster:
 
     async def close(self) -> None:
         """Close the connections to all nodes."""
-        await self._looking.end()
-        for wire in list(self._wires.values()):
-            await wire.close()
+        wires = list(self._wires.values())
+        await runtime.each_in_turn(self._looking.end, *(wire.close for wire in wires))
 
     def after_fork_in_child(self) -> None:
         """Leave the parent's connections alone."""

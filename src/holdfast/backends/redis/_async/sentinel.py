@@ -235,11 +235,12 @@ class AsyncSentinelWire(Wire):
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._looking.end()
         watchers, self._watchers = self._watchers, {}
-        for one in watchers.values():
-            await one.connection_pool.disconnect()
-        await super().close()
+        await runtime.each_in_turn(
+            self._looking.end,
+            *(one.connection_pool.disconnect for one in watchers.values()),
+            super().close,
+        )
 
     def after_fork_in_child(self) -> None:
         """Leave the parent's connection alone."""

@@ -26,6 +26,7 @@ from holdfast.model import (
     Window,
 )
 from holdfast.runtime import forking
+from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -307,9 +308,8 @@ class RedisBackend(Backend):
 
     def close(self) -> None:
         """See the protocol."""
-        self._inbox.stop()
-        for wire in {self._wire, self._slow_wire}:
-            wire.close()
+        wires = {self._wire, self._slow_wire}
+        runtime.each_in_turn(self._inbox.stop, *(wire.close for wire in wires))
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""

@@ -237,11 +237,12 @@ class SentinelWire(Wire):
 
     def close(self) -> None:
         """Close the connections."""
-        self._looking.end()
         watchers, self._watchers = self._watchers, {}
-        for one in watchers.values():
-            one.connection_pool.disconnect()
-        super().close()
+        runtime.each_in_turn(
+            self._looking.end,
+            *(one.connection_pool.disconnect for one in watchers.values()),
+            super().close,
+        )
 
     def after_fork_in_child(self) -> None:
         """Leave the parent's connection alone."""

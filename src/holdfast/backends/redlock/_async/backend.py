@@ -27,6 +27,7 @@ from holdfast.core.naming import checked_namespace
 from holdfast.core.quorum import enough_to_end, majority, renewal
 from holdfast.errors import ConfigurationError, LockError
 from holdfast.model import Capabilities, Finding, Grant, Held, Inspection, Renewal, TokenQuality
+from holdfast.runtime import aio as runtime
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
@@ -306,9 +307,7 @@ class AsyncRedlockBackend(AsyncBackend):
 
     async def aclose(self) -> None:
         """See the protocol."""
-        await self._inbox.stop()
-        await self._asking.stop()
-        await self._nodes.close()
+        await runtime.each_in_turn(self._inbox.stop, self._asking.stop, self._nodes.close)
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""

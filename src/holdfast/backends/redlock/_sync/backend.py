@@ -30,6 +30,7 @@ from holdfast.core.quorum import enough_to_end, majority, renewal
 from holdfast.errors import ConfigurationError, LockError
 from holdfast.model import Capabilities, Finding, Grant, Held, Inspection, Renewal, TokenQuality
 from holdfast.runtime import forking
+from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -304,9 +305,7 @@ class RedlockBackend(Backend):
 
     def close(self) -> None:
         """See the protocol."""
-        self._inbox.stop()
-        self._asking.stop()
-        self._nodes.close()
+        runtime.each_in_turn(self._inbox.stop, self._asking.stop, self._nodes.close)
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""

@@ -209,11 +209,13 @@ class AsyncSessionsBackend(AsyncBackend):
         """See the protocol."""
         await self._opening.end()
         reading = self._reading
-        # A name that is to stay closed for a while stays so until the store ends the session.
-        await self._leave(goodbye=reading is None or not reading.session.closing)
-        for task in self._leaving:
-            await task.join()
-        self._leaving.clear()
+        try:
+            # A name that is to stay closed for a while stays so until the store ends the session.
+            await self._leave(goodbye=reading is None or not reading.session.closing)
+        finally:
+            for task in self._leaving:
+                await task.join()
+            self._leaving.clear()
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""
@@ -325,7 +327,9 @@ class AsyncSessionsBackend(AsyncBackend):
         with self._state:
             reading, self._reading = self._reading, None
         if reading is not None:
-            await reading.session.close(goodbye=goodbye)
-            for claim_id, one in list(self._carriers.items()):
-                if one is reading:
-                    self._carriers.pop(claim_id, None)
+            try:
+                await reading.session.close(goodbye=goodbye)
+            finally:
+                for claim_id, one in list(self._carriers.items()):
+                    if one is reading:
+                        self._carriers.pop(claim_id, None)

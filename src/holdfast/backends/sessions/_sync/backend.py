@@ -205,11 +205,13 @@ class SessionsBackend(Backend):
         """See the protocol."""
         self._opening.end()
         reading = self._reading
-        # A name that is to stay closed for a while stays so until the store ends the session.
-        self._leave(goodbye=reading is None or not reading.session.closing)
-        for task in self._leaving:
-            task.join()
-        self._leaving.clear()
+        try:
+            # A name that is to stay closed for a while stays so until the store ends the session.
+            self._leave(goodbye=reading is None or not reading.session.closing)
+        finally:
+            for task in self._leaving:
+                task.join()
+            self._leaving.clear()
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""
@@ -321,7 +323,9 @@ class SessionsBackend(Backend):
         with self._state:
             reading, self._reading = self._reading, None
         if reading is not None:
-            reading.session.close(goodbye=goodbye)
-            for claim_id, one in list(self._carriers.items()):
-                if one is reading:
-                    self._carriers.pop(claim_id, None)
+            try:
+                reading.session.close(goodbye=goodbye)
+            finally:
+                for claim_id, one in list(self._carriers.items()):
+                    if one is reading:
+                        self._carriers.pop(claim_id, None)

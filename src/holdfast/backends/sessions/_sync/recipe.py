@@ -122,7 +122,9 @@ class Recipe:
                 wire.hang_up()
         try:
             wire.delete(one, deadline=deadline)
-        except BackendUnavailable as error:
+        except OutcomeUnknown:
+            raise
+        except LockError as error:
             # The first request went out, so nobody can say that nothing was done.
             raise OutcomeUnknown(str(error)) from error
         return True  # if it is gone now, it was by the first request

@@ -47,6 +47,9 @@ RETRIES = 12
 SWEEP = 3
 """Every so many heartbeats we look for claims of ours that nobody knows."""
 
+AGAIN = 1.0
+"""So long before something is removed again that the store did not remove."""
+
 NEVER = float("inf")
 
 
@@ -238,9 +241,11 @@ class Session:
     def _act(self, now: float) -> float:
         """Do what is due, and return when to look again."""
         try:
-            if now >= self._proof.next_due:
-                self._beat()
-            self._end_min_holds(now)
+            try:
+                if now >= self._proof.next_due:
+                    self._beat()
+            finally:
+                self._end_min_holds(now)
         except (BackendError, OutcomeUnknown) as error:
             # The next one is soon; until then the older proof stands, and runs out by itself.
             _log.debug("heartbeat not answered: %s", error)
@@ -268,9 +273,24 @@ class Session:
             self._sweep()
 
     def _end_min_holds(self, now: float) -> None:
-        for key in [key for key, until in list(self.closing.items()) if until <= now]:
+        due = [key for key, until in list(self.closing.items()) if until <= now]
+        for key in due:
+            if self._remove(key):
+                self.closing.pop(key, None)
+            else:
+                self.closing[key] = self._clock.now() + AGAIN
+
+    def _remove(self, key: str) -> bool:
+        """Whether the store has removed it, or had nothing there.
+
+        Each by itself: one that the store refuses must not keep the others.
+        """
+        try:
             self.wire.remove([(key, None)], deadline=self._clock.now() + REQUEST)
-            self.closing.pop(key, None)
+        except LockError as error:
+            _log.warning("%s could not be removed yet: %s", key, error)
+            return False
+        return True
 
     def _sweep(self) -> None:
         """Delete what this session keeps and stands for no claim of ours.
@@ -279,9 +299,9 @@ class Session:
         another member. The session lives on, so nobody else would ever delete it.
         """
         own = self.wire.own(deadline=self._clock.now() + REQUEST)
-        strangers = [(one.key, None) for one in own if self._is_stranger(one)]
-        if strangers:
-            self.wire.remove(strangers, deadline=self._clock.now() + REQUEST)
+        for one in own:
+            if self._is_stranger(one):
+                self._remove(one.key)  # where it is not done, the next sweep finds it again
 
     def _is_stranger(self, own: Own) -> bool:
         one = self.carried.get(own.claim_id)

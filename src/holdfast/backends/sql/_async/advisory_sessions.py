@@ -127,9 +127,7 @@ class AsyncAdvisorySessions(AsyncBackend):
             session, self._session = self._session, None
             lost, self._lost = self._lost, []
             self._carriers.clear()
-        for one in (*lost, session):
-            if one is not None:
-                await one.close()
+        await runtime.each_in_turn(*(one.close for one in (*lost, session) if one is not None))
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""
