@@ -54,7 +54,7 @@ KNOWS = {
     "postgresql": {"sql"},
     "mysql": {"sql"},
     "zookeeper": {"sessions"},
-    "etcd": {"sessions"},
+    "etcd": {"sessions", "wires"},
 }
 
 # core decides by values alone. What it needs of these is handed to it.

@@ -213,8 +213,8 @@ class AsyncAcquisition:
         if await runtime.shield(self._withdraw()):
             # Answered now: nothing was acquired, and nothing is left behind.
             raise BackendUnavailable(
-                f"the store did not answer for {self._lock.name!r} in time; "
-                "the claim was withdrawn, so it can be tried again",
+                f"{error}; our claim to {self._lock.name!r} was withdrawn, "
+                "so it can be tried again",
                 name=self._lock.name,
             ) from error
         error.about(self._lock.name)
@@ -330,7 +330,8 @@ class AsyncAcquisition:
             # A repeat is idempotent, so one lost reply costs a round trip and no error.
             await self._pause_or_raise(error)
             return
-        self._is_unanswered = was_unanswered
+        # An answer that cannot be read says nothing of what became of the request.
+        self._is_unanswered = was_unanswered or isinstance(error, BackendMisbehaved)
         was_heard = was_unanswered or self._answered_at is not None
         if isinstance(error, BackendUnavailable) and was_heard:
             await self._pause_or_raise(error)

@@ -16,6 +16,7 @@ from holdfast._sync.open_blocks import OpenBlocks
 from holdfast.core.staying import StaysHere
 from holdfast.errors import (
     AcquireTimeout,
+    BackendUnavailable,
     ConfigurationError,
     LockError,
     NotAcquired,
@@ -281,12 +282,13 @@ def _granted_together(
         if runtime.shield(_give_up(attempts)):
             return None
         raise
-    except LockError as error:
-        _owe(attempts, owes=False)
+    except (BackendUnavailable, ConfigurationError) as error:
+        _owe(attempts, owes=False)  # nothing was done
         error.about(claims[0].name)
         raise
     except BaseException:
-        # A cancellation or an interrupt: whatever ends it leaves nothing behind.
+        # A cancellation or an interrupt, or an answer that says nothing: whatever ends it leaves
+        # nothing behind.
         runtime.shield(_give_up(attempts))
         raise
     if grants is None:

@@ -96,7 +96,7 @@ class Scripted:
 
     def beat(self, client: str) -> answers.Beat:
         request = requests.beat([(self.keys.of(NAME), client)], "inbox")
-        [beat] = answers.beats(self.run("beat", request))
+        [beat] = answers.beats(self.run("beat", request), number=1)
         return beat
 
     def inspect(self) -> None:

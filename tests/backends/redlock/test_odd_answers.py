@@ -12,6 +12,7 @@ from holdfast.backends.redlock.node import Node
 from holdfast.backends.redlock.nodes import aio, threads
 from holdfast.backends.redlock.requests import Questions, Scripts
 from holdfast.backends.redlock.round import Answer, Round
+from holdfast.backends.wires.parsing import Misread
 from holdfast.core.quorum import Verdict, verdict
 from holdfast.errors import BackendMisbehaved
 from holdfast.model import Claim
@@ -41,7 +42,7 @@ class StandInWire:
     def _tell(self, answer: Answer) -> None:
         try:
             answer.set_result(self._reply)
-        except Exception as error:  # noqa: BLE001 - a connection would break by it
+        except Exception as error:  # noqa: BLE001 - a connection breaks by it
             self.failures.append(error)
 
 
@@ -67,7 +68,7 @@ def asked(nodes: aio.Nodes, decide: Any) -> Round:
 
 @pytest.mark.parametrize("odd", [None, b"OK", 1, [], [1, 1], [1, 1, 1], [1, 1, 0, 5], REFUSED[:-1]])
 def test_a_node_that_answers_oddly_is_heard_as_one_that_misbehaves(odd):
-    """And the others decide."""
+    """The others decide, and its connection is closed: what follows may be a part of it."""
     nodes, wires = nodes_that_answer(odd, REFUSED, REFUSED)
 
     found = asked(nodes, is_known)
@@ -75,7 +76,7 @@ def test_a_node_that_answers_oddly_is_heard_as_one_that_misbehaves(odd):
     assert isinstance(found.replies[0], BackendMisbehaved)
     assert "redis://h0" in str(found.replies[0])
     assert verdict(found.standings(answers.standing)) is Verdict.REFUSED
-    assert not any(one.failures for one in wires)
+    assert [type(error) for one in wires for error in one.failures] == [Misread]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,8 @@ def test_a_renewal_has_one_of_three_outcomes():
     node = Node(0, "redis://h0")
     found = Round([node], Round.is_over)
 
-    Answer(found, node, [QUESTIONS.renew(CLAIM)]).set_result([1, 1, 3])
+    with pytest.raises(Misread):
+        Answer(found, node, [QUESTIONS.renew(CLAIM)]).set_result([1, 1, 3])
 
     assert isinstance(found.replies[0], BackendMisbehaved)
 

@@ -11,6 +11,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 from holdfast.backends.etcd.http2.frames import NotHttp2
+from holdfast.backends.wires.failures import since_it_answered
 from holdfast.errors import (
     BackendMisbehaved,
     BackendUnavailable,
@@ -20,8 +21,13 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.backends.etcd.http2.calls import Broken, Refusal
 
+
+LATE = "no answer in time"
+"""The reason of a call that is broken because its time is up."""
 
 WORDS = 300
 """So much of what a server says is told to people."""
@@ -130,10 +136,27 @@ def _shown(text: str) -> str:
 def unanswered(broken: Broken, *, where: str) -> LockError:
     """Return the error of a request whose connection ended before its answer."""
     kind = BackendUnavailable if broken.is_undone else OutcomeUnknown
-    return kind(f"{where} did not answer: {broken.reason}")
+    if broken.reason == LATE:
+        return kind(f"{where} did not answer in time")
+    return kind(f"{where} did not answer: the connection ended ({broken.reason})")
 
 
-def unreachable(error: BaseException, *, where: str, endpoint: object) -> LockError:
+def none_left(failures: Sequence[LockError], *, has_answered: bool) -> LockError:
+    """Return the error where no member is left to be asked, by why each could not be.
+
+    What somebody has to set right is said first. But once a member has answered, what is wrong
+    with another is its own trouble: while the rest is away that is an outage, and passes.
+    """
+    wrong = [one for one in failures if isinstance(one, ConfigurationError)]
+    away = [one for one in failures if not isinstance(one, ConfigurationError)]
+    if wrong and away and has_answered:
+        return BackendUnavailable(f"{away[-1]} (another member: {wrong[0]})")
+    return (wrong or away)[0]
+
+
+def unreachable(
+    error: BaseException, *, where: str, endpoint: object, has_answered: bool = False
+) -> LockError:
     """Return the error behind a connection that could not be made."""
     hint = _other_scheme(where)
     if isinstance(error, ssl.SSLError):
@@ -150,6 +173,7 @@ def unreachable(error: BaseException, *, where: str, endpoint: object) -> LockEr
     for kind, sentence in _REASONS.items():
         if isinstance(error, kind):
             said = sentence.format(endpoint=endpoint, hint=hint)
+            said = since_it_answered(said) if has_answered else said
             return BackendUnavailable(f"{where}: {said}")
     return BackendUnavailable(f"{where}: {endpoint} cannot be reached: {error}")
 

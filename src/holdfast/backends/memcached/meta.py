@@ -80,13 +80,14 @@ class Parser:
     Of a list of keys it keeps those that begin with `ours` alone: a cache may hold millions.
     """
 
-    __slots__ = ("_at", "_buffer", "_lines", "_ours")
+    __slots__ = ("_at", "_buffer", "_is_listing", "_lines", "_ours")
 
     def __init__(self, ours: bytes = b"") -> None:
         self._buffer = b""
         self._at = 0
         self._ours = b"key=" + ours
         self._lines: list[bytes] = []
+        self._is_listing = False
 
     def feed(self, data: bytes) -> None:
         """Take what came."""
@@ -104,20 +105,24 @@ class Parser:
                 return MORE
             line = buffer[at:end].rstrip(b"\r")
             code, *flags = line.split(b" ")
-            if code == b"VA":
+            if code == b"VA" and not self._is_listing:
                 return self._with_value(flags, end + 1)
             self._at = end + 1
-            if code in _CODES:
+            if code in _CODES and not self._is_listing:
                 return Reply(code, tuple(flags))
             if code == b"STAT" or line.startswith(b"key="):
                 if code == b"STAT" or line.startswith(self._ours):
                     self._lines.append(line)
                 continue
+            if line == b"OK" and not self._is_listing:
+                # Since 1.6.38 it stands before a list of keys; nothing else of ours is answered so.
+                self._is_listing = True
+                continue
             return self._of_line(code, line)
 
     def _of_line(self, code: bytes, line: bytes) -> Answer:
         if code in (b"END", b"RESET"):
-            lines, self._lines = tuple(self._lines), []
+            lines, self._lines, self._is_listing = tuple(self._lines), [], False
             return Lines(lines)
         if code in _REFUSALS:
             return Refusal(line.decode(errors="replace"))
@@ -133,5 +138,21 @@ class Parser:
         return Reply(b"VA", tuple(flags[1:]), self._buffer[at:end])
 
 
-_CODES = frozenset({b"HD", b"EN", b"NS", b"EX", b"NF", b"MN", b"STORED", b"OK"})
+def fits(request: bytes, answer: Answer) -> bool:
+    """Whether such a request can have been answered so; a refusal answers anything."""
+    codes = _ANSWERS.get(request[:2])
+    if codes is None:
+        return isinstance(answer, Lines | Refusal)
+    return isinstance(answer, Refusal) or (isinstance(answer, Reply) and answer.code in codes)
+
+
+_ANSWERS = {
+    b"ms": frozenset({b"HD", b"NS", b"EX", b"NF"}),
+    b"mg": frozenset({b"VA", b"EN"}),
+    b"mn": frozenset({b"MN"}),
+    b"se": frozenset({b"STORED"}),
+}
+"""By how a request begins; all others are answered by lines."""
+
+_CODES = frozenset().union(*_ANSWERS.values())
 _REFUSALS = frozenset({b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR", b"BUSY"})

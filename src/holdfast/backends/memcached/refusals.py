@@ -6,6 +6,7 @@ import socket
 import ssl
 
 from holdfast.backends.memcached.meta import Answer, Refusal
+from holdfast.backends.wires.failures import since_it_answered
 from holdfast.errors import (
     BackendMisbehaved,
     BackendUnavailable,
@@ -82,14 +83,15 @@ def refused(refusal: Refusal, *, where: str) -> LockError:
     return BackendMisbehaved(f"{where}: {text}")
 
 
-def unreachable(error: BaseException, *, where: str) -> LockError:
+def unreachable(error: BaseException, *, where: str, has_answered: bool = False) -> LockError:
     """Return the error behind a connection that could not be made."""
     text = " ".join(str(one) for one in error.args) or type(error).__name__
     if isinstance(error, ssl.SSLError):
         return ConfigurationError(_TLS.format(where=where, text=text))
     for kind, sentence in _REASONS.items():
         if isinstance(error, kind):
-            return BackendUnavailable(sentence.format(where=where))
+            said = sentence.format(where=where)
+            return BackendUnavailable(since_it_answered(said) if has_answered else said)
     return BackendUnavailable(f"{where} cannot be reached: {text}")
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.backends.redis.requests import SECOND, Cursor
+from holdfast.backends.redis.requests import RENEWALS, SECOND, Cursor
+from holdfast.backends.redis.resp import Refusal
 from holdfast.core.sequencing import hold_of
-from holdfast.errors import BackendMisbehaved
-from holdfast.model import Closing, Crowd, Holder, Inspection, Owner, Waiter
+from holdfast.errors import BackendMisbehaved, LockError
+from holdfast.model import Closing, Crowd, Holder, Inspection, Owner, Renewal, Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -67,6 +68,13 @@ def ring(message: bytes) -> Ring:
     return Ring(claim.decode(), int(token))
 
 
+def refused(reply: list[Any]) -> InLine | int:
+    """Read the answer to an acquire that was not granted: the capacity in use, if it differs."""
+    if reply[0] == 0:
+        return whole(reply[1])
+    return in_line(reply)
+
+
 def in_line(reply: list[Any]) -> InLine:
     """Read the answer to an acquire that was not granted."""
     now, number, epoch, token, *inside = reply
@@ -120,8 +128,43 @@ def _in_order(found: Iterable[Holder]) -> tuple[Holder, ...]:
     return tuple(sorted(found, key=lambda one: (one.token or 0, -(one.age or 0.0))))
 
 
-def beats(reply: list[int]) -> list[Beat]:
-    """Read the answer to a heartbeat."""
+def whole(reply: Any) -> int:  # noqa: ANN401 - of the server's making
+    """Read a number."""
+    if reply.__class__ is not int:
+        raise TypeError("not a number")
+    return int(reply)
+
+
+def truth(reply: Any) -> bool:  # noqa: ANN401 - of the server's making
+    """Read whether something was done."""
+    return bool(whole(reply))
+
+
+def renewal(reply: Any) -> Renewal:  # noqa: ANN401 - of the server's making
+    """Read what became of a renewal; an error or a refusal leaves it unknown."""
+    if isinstance(reply, LockError | Refusal):
+        return Renewal.UNKNOWN
+    return RENEWALS[whole(reply)]
+
+
+def scanned(reply: list[Any]) -> tuple[bytes, list[bytes]]:
+    """Read a part of all keys, and where the next one begins."""
+    cursor, found = reply
+    if not isinstance(cursor, bytes) or not all(isinstance(one, bytes) for one in found):
+        raise TypeError("not a part of all keys")
+    return cursor, found
+
+
+def broken(reply: list[Any]) -> tuple[tuple[Holder, ...], int]:
+    """Read who was broken, and where to go on; a negative number if that is all."""
+    now, skipped, *records = reply
+    return holders(records, now), whole(skipped)
+
+
+def beats(reply: list[int], *, number: int) -> list[Beat]:
+    """Read the answer to a heartbeat for so many names."""
+    if len(reply) != 3 * number:
+        raise ValueError("not one beat for each name")
     return [
         Beat(epoch, None if ends_in < 0 else ends_in / SECOND, bool(more))
         for epoch, ends_in, more in zip(reply[::3], reply[1::3], reply[2::3], strict=True)

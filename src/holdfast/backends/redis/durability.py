@@ -60,4 +60,6 @@ def unconfirmed(
     if isinstance(count, int) and count >= 1:
         return None
     whose = "replica" if durability == "replica" else "disk"
-    return OutcomeUnknown(f"{where}: no {whose} confirmed it in time")
+    return OutcomeUnknown(
+        f"{where}: no {whose} confirmed the grant in time (durability={durability!r})"
+    )

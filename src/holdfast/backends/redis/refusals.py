@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.backends.redis.requests import VERBS
 from holdfast.backends.redis.resp import Refusal
 from holdfast.backends.redis.scripts import redis_script
+from holdfast.backends.wires.failures import since_it_answered
 from holdfast.errors import (
     BackendMisbehaved,
     BackendUnavailable,
@@ -90,7 +91,7 @@ def _mistake(code: str, text: str) -> str | None:
     return _CONFIGURATION.get(code)
 
 
-def unreachable(error: BaseException, *, where: str) -> LockError:
+def unreachable(error: BaseException, *, where: str, has_answered: bool = False) -> LockError:
     """Return the error behind a connection that could not be made."""
     text = _words(error)
     if any(isinstance(one, ssl.SSLError) for one in _chain(error)):
@@ -104,11 +105,11 @@ def unreachable(error: BaseException, *, where: str) -> LockError:
             return ConfigurationError(sentence.format(where=where, text=text))
     for kind, sentence in _REASONS.items():
         if any(isinstance(one, kind) for one in _chain(error)) or _SAYS[kind] in lower:
-            hint = other_scheme(where)
-            return BackendUnavailable(sentence.format(where=where, text=text, hint=hint))
+            said = sentence.format(where=where, text=text, hint=other_scheme(where))
+            return BackendUnavailable(since_it_answered(said) if has_answered else said)
     # In the driver's words alone: a reset, a broken pipe.
-    hint = other_scheme(where)
-    return BackendUnavailable(f"{where} cannot be reached: {text}; is it a Redis server{hint}?")
+    said = f"{where} cannot be reached: {text}; is it a Redis server{other_scheme(where)}?"
+    return BackendUnavailable(since_it_answered(said) if has_answered else said)
 
 
 def _refusal_in(text: str) -> Refusal | None:

@@ -80,7 +80,8 @@ class Parser:
                 return message
         try:
             found = _parse(self._buffer, self._at)
-        except ValueError as error:  # something else stands where a number should
+        except (ValueError, RecursionError) as error:
+            # Something else stands where a number should, or arrays in arrays without an end.
             raise NotRedis(self._buffer[self._at : self._at + 40]) from error
         if found is None:
             return MORE

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.backends.redis.resp import Refusal, Reply
 from holdfast.backends.redlock.answers import is_answer
 from holdfast.backends.redlock.node import Errand
+from holdfast.backends.wires.parsing import Misread
 from holdfast.core.quorum import NODE_TIMEOUT, Standing, majority
 from holdfast.errors import BackendMisbehaved
 
@@ -207,6 +208,8 @@ class Answer:
             if odd is not None:
                 self._keep()
             self._round.hear(self._node.number, self._replies if odd is None else odd)
+            if odd is not None:
+                raise Misread(str(odd))  # to the connection, which is closed then
 
     def _odd(self) -> BackendMisbehaved | None:
         """Return what is wrong with the replies, if no script of ours can have answered them."""

@@ -13,8 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from holdfast._async.single_flight import AsyncSingleFlight
-from holdfast.backends.wires.parsing import MORE, Gibberish
-from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.backends.wires.failures import unanswered
+from holdfast.backends.wires.parsing import MORE, UNREADABLE, Gibberish, Misread, misbehaved
+from holdfast.errors import BackendUnavailable, LockError
 from holdfast.runtime import forking
 from holdfast.runtime.looking import LOOK_FOR, LOOKS, Looking
 from holdfast.runtime.timing import OneTimer
@@ -162,7 +163,7 @@ class SocketLink(asyncio.Protocol):
                     sent_at.popleft()
                     if not (asked := waiting.popleft()).done():
                         asked.set_result(reply)
-        except (Gibberish, ValueError) as error:
+        except (Gibberish, Misread, *UNREADABLE) as error:
             self._lose(error)
 
     def _take(self, reply: Any) -> None:  # noqa: ANN401 - the protocol's
@@ -188,16 +189,21 @@ class SocketLink(asyncio.Protocol):
         self.lost.set_result(None)
         self._transport.abort()
         self._timer.cancel()
-        for one in self._waiting:
+        for number, one in enumerate(self._waiting):
             if not one.done():
-                one.set_exception(self._unanswered(error))
+                # What cannot be read answers the first of them; of the others nobody knows.
+                is_misread = number == 0 and bool(self._sent_at) and _is_unreadable(error)
+                one.set_exception(self._misread(error) if is_misread else self._unanswered(error))
         for column in (self._waiting, self._deadlines, self._sent_at, self._outbox):
             column.clear()
 
+    def _misread(self, error: BaseException) -> LockError:
+        found = misbehaved(*error.args[:1], where=self.where)
+        found.__cause__ = error
+        return found
+
     def _unanswered(self, error: BaseException) -> LockError:
-        unknown = OutcomeUnknown(f"{self.where} did not answer: {error}")
-        unknown.__cause__ = error
-        return unknown
+        return unanswered(error, where=self.where)
 
     def _look(self) -> None:
         now = self._loop.time()
@@ -231,6 +237,10 @@ class SocketLink(asyncio.Protocol):
         forking.leak(self)
 
 
+def _is_unreadable(error: BaseException) -> bool:
+    return bool(error.args) and isinstance(error, (Gibberish, *UNREADABLE))
+
+
 L = TypeVar("L", bound=SocketLink)
 
 
@@ -240,6 +250,8 @@ class SocketWire(Generic[L]):
     def __init__(self, *, clock: Clock, where: str) -> None:
         self.where = where
         self._clock = clock
+        self._has_answered = False
+        """Whether a connection was ever made: then the address is right."""
         self._link: L | None = None
         self._connecting = AsyncSingleFlight[L](clock)
 
@@ -288,6 +300,7 @@ class SocketWire(Generic[L]):
 
     async def _connect_for_all(self, deadline: float) -> L:
         self._link = link = await self._connect(deadline)
+        self._has_answered = True
         return link
 
     async def _connect(self, deadline: float) -> L:

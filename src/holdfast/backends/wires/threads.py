@@ -7,10 +7,11 @@ connection, whose next reply would belong to somebody who no longer listens.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from holdfast.backends.wires.parsing import MORE, Gibberish
-from holdfast.errors import LockError, OutcomeUnknown
+from holdfast.backends.wires.failures import unanswered
+from holdfast.backends.wires.parsing import MORE, Gibberish, misbehaved
+from holdfast.errors import LockError
 from holdfast.runtime.blocking import BlockingSocket, IdleLinks
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ class SocketLink(BlockingSocket):
 
     __slots__ = ("_parser",)
 
+    _unasked: ClassVar[type | None] = None
+    """What the protocol lets a server say at any time: it answers nothing, and is passed over."""
+
     def __init__(
         self, sock: socket.socket, parser: Parser, clock: Clock, *, generation: int
     ) -> None:
@@ -42,10 +46,20 @@ class SocketLink(BlockingSocket):
         parser.feed(self._receive(deadline))
         if ahead:
             self.receive(deadline=deadline)
-        return self.receive(deadline=deadline) if (reply := parser.next()) is MORE else reply
+        reply = parser.next()
+        if reply is MORE or reply.__class__ is self._unasked:
+            return self.receive(deadline=deadline)
+        return reply
 
     def receive(self, *, deadline: float) -> Any:  # noqa: ANN401 - the protocol's
         """Return the next reply, or raise OSError."""
+        unasked = self._unasked
+        while (reply := self.receive_any(deadline=deadline)).__class__ is unasked:
+            pass
+        return reply
+
+    def receive_any(self, *, deadline: float) -> Any:  # noqa: ANN401 - the protocol's
+        """As `receive`, but return also what was said unasked."""
         parser = self._parser
         while (reply := parser.next()) is MORE:
             parser.feed(self._receive(deadline))
@@ -71,6 +85,8 @@ class SocketWire(Generic[L]):
         self.where = where
         self._clock = clock
         self._idle = IdleLinks[L](clock)
+        self._has_answered = False
+        """Whether a connection was ever made: then the address is right."""
 
     def ask(self, request: bytes, *, deadline: float, ahead: bytes = b"") -> Any:  # noqa: ANN401
         """Return the reply to one command, which may be a refusal.
@@ -121,11 +137,11 @@ class SocketWire(Generic[L]):
         return result
 
     def _unanswered(self, error: BaseException) -> LockError:
-        unknown: LockError = OutcomeUnknown(f"{self.where} did not answer: {error}")
-        if isinstance(error, Gibberish):
-            unknown = self._not_understood()
-        unknown.__cause__ = error
-        return unknown
+        if not isinstance(error, Gibberish):
+            return unanswered(error, where=self.where)
+        found = misbehaved(*error.args, where=self.where)
+        found.__cause__ = error
+        return found
 
     def _take(self, deadline: float) -> L:
         return self._idle.take() or self._connect(deadline)
@@ -136,10 +152,6 @@ class SocketWire(Generic[L]):
 
     def _unreachable(self, error: BaseException) -> LockError:
         """Return the error behind a connection that could not be made."""
-        raise NotImplementedError
-
-    def _not_understood(self) -> LockError:
-        """Return the error of a server that speaks another protocol."""
         raise NotImplementedError
 
     # -- closing -----------------------------------------------------------------------

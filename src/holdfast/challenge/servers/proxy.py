@@ -154,6 +154,16 @@ class Proxy:
 
         return self._rule(which, act, times, nth)
 
+    def say_before_reply_to(
+        self, which: Which, words: bytes, *, times: float = 1, nth: int = 1
+    ) -> threading.Event:
+        """Deliver the request, and say this before the server's own reply."""
+
+        def act(one: Connection, _: Message) -> None:
+            one.client.write(words)
+
+        return self._rule(which, act, times, nth)
+
     def refuse_after(self, which: Which) -> threading.Event:
         """Deliver the request; let nobody connect any more, until told to accept."""
 

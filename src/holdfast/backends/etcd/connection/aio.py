@@ -185,12 +185,12 @@ class Link(asyncio.Protocol):
             # Before its task runs, something may come that makes room, and what is said here to be
             # undone would be sent after all.
             self._talk.give_up(one)
-            one.outcome.set_result(Broken("no answer in time", one.is_undone))
+            one.outcome.set_result(Broken(refusals.LATE, one.is_undone))
         moments = [one.deadline for one in self._questions if one.deadline > now]
         if late and self._unheard_since is not None and now >= self._unheard_since + SILENCE:
             # Not a byte since then: the way is cut, or the member stands still. Another
             # connection, or another member, may do.
-            self.lose(TimeoutError("no answer in time"))
+            self.lose(TimeoutError(refusals.LATE))
         elif moments:
             self._timer.at(min(moments))
         if late:
@@ -219,6 +219,7 @@ class Channel:
         self._link: Link | None = None
         self._links: set[Link] = set()
         self._connecting = AsyncSingleFlight[Link](clock)
+        self._has_answered = False
 
     # -- asking ------------------------------------------------------------------------
 
@@ -275,10 +276,13 @@ class Channel:
             raise
         self._link = link
         self._links.add(link)
+        self._has_answered = True
         return link
 
     def _unreachable(self, error: BaseException) -> Exception:
-        return refusals.unreachable(error, where=self._where, endpoint=self.endpoint)
+        return refusals.unreachable(
+            error, where=self._where, endpoint=self.endpoint, has_answered=self._has_answered
+        )
 
     def _lose(self, link: Link) -> None:
         if link in self._links and self._link is link:

@@ -108,6 +108,7 @@ class Channel:
         self._clock = clock
         self._lost = lost
         self._idle = IdleLinks[Link](clock)
+        self._has_answered = False
 
     # -- asking ------------------------------------------------------------------------
 
@@ -154,12 +155,18 @@ class Channel:
             if sock is not None:
                 sock.close()
             self._lost(self)
-            raise refusals.unreachable(error, where=self._where, endpoint=self.endpoint) from error
+            raise self._unreachable(error) from error
         except BaseException:  # an interrupt: nobody will use it
             if sock is not None:
                 sock.close()
             raise
+        self._has_answered = True
         return link
+
+    def _unreachable(self, error: BaseException) -> Exception:
+        return refusals.unreachable(
+            error, where=self._where, endpoint=self.endpoint, has_answered=self._has_answered
+        )
 
     # -- watching ----------------------------------------------------------------------
 
@@ -179,7 +186,7 @@ class Channel:
         except OSError as error:
             # Of the connection, or no descriptors are left for what a stream needs besides.
             link.close()
-            raise refusals.unreachable(error, where=self._where, endpoint=self.endpoint) from error
+            raise self._unreachable(error) from error
         except BaseException:  # a refusal, or an interrupt: nobody will read it
             link.close()
             raise

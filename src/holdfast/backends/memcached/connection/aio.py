@@ -11,8 +11,8 @@ from holdfast.backends.memcached import meta, refusals
 from holdfast.backends.memcached.greeting import greeting
 from holdfast.backends.memcached.steps import Versions
 from holdfast.backends.wires.aio import SocketLink, SocketWire
-from holdfast.backends.wires.parsing import Gibberish
-from holdfast.errors import LockError, OutcomeUnknown
+from holdfast.backends.wires.parsing import Gibberish, Misread, misbehaved
+from holdfast.errors import BackendMisbehaved, LockError, OutcomeUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -51,7 +51,7 @@ class Link(SocketLink):
         if isinstance(reply, meta.Refusal) and is_last:
             # At once, not when its task runs: what follows in the same packet would be given to
             # requests that it does not answer.
-            self._lose(Gibberish(reply.text))
+            self._lose(Misread(reply.text))
 
 
 class Wire(SocketWire[Link]):
@@ -91,7 +91,10 @@ class Wire(SocketWire[Link]):
         """Return the answer to one command; a refusal is raised."""
         link = await self._connected(deadline)
         answer = await link.send(request, deadline=self._loop_time(deadline))
-        return self._accepted(answer)
+        try:
+            return self._accepted(request, answer)
+        except Gibberish as error:
+            raise self._misread(link, error) from error
 
     async def _drive(self, link: Link, steps: Generator[bytes, Any, T], moment: float) -> T:
         try:
@@ -100,18 +103,23 @@ class Wire(SocketWire[Link]):
                 if link.lost.done():
                     raise OutcomeUnknown(f"{self.where} closed the connection between two requests")
                 answer = await link.send(request, deadline=moment)
-                request = steps.send(self._accepted(answer))
+                request = steps.send(self._accepted(request, answer))
         except StopIteration as end:
             result: T = end.value
             return result
         except Gibberish as error:
-            link.close()
-            raise refusals.not_memcached(where=self.where) from error
+            raise self._misread(link, error) from error
 
-    def _accepted(self, answer: meta.Answer) -> meta.Answer:
+    def _accepted(self, request: bytes, answer: meta.Answer) -> meta.Answer:
         if isinstance(answer, meta.Refusal):
             raise refusals.refused(answer, where=self.where)
+        if not meta.fits(request, answer):
+            raise Gibberish(answer)
         return answer
+
+    def _misread(self, link: Link, error: Gibberish) -> LockError:
+        link.close()
+        return misbehaved(*error.args, where=self.where)
 
     # -- connecting --------------------------------------------------------------------
 
@@ -127,7 +135,7 @@ class Wire(SocketWire[Link]):
             await self._greet(link, self._loop_time(deadline))
         except OSError as error:
             raise self._unreachable(error) from error
-        except (OutcomeUnknown, Gibberish) as error:
+        except (OutcomeUnknown, BackendMisbehaved, Gibberish) as error:
             if link is not None:
                 link.close()
             raise self._unreachable(error.__cause__ or error) from error
@@ -148,4 +156,6 @@ class Wire(SocketWire[Link]):
     def _unreachable(self, error: BaseException) -> LockError:
         if isinstance(error, Gibberish):
             return refusals.not_memcached(where=self.where)
-        return refusals.unreachable(error, where=self.where)
+        if isinstance(error, BackendMisbehaved):
+            return error  # a refusal of the greeting, in words that we do not know
+        return refusals.unreachable(error, where=self.where, has_answered=self._has_answered)

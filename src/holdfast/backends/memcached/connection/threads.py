@@ -72,14 +72,20 @@ class Wire(SocketWire[Link]):
 
     def answer(self, request: bytes, *, deadline: float) -> Any:  # noqa: ANN401 - any answer
         """Return the answer to one command; a refusal is raised."""
-        return self._accepted(self.ask(request, deadline=deadline))
+
+        def act(link: Link) -> Any:  # noqa: ANN401 - as above
+            link.send(request, deadline=deadline)
+            return self._accepted(request, link.receive(deadline=deadline))
+
+        return self._used(self._take(deadline), act)
 
     def _drive(self, link: Link, steps: Generator[bytes, Any, T], deadline: float) -> T:
         try:
             request = next(steps)
             while True:
                 link.send(request, deadline=deadline)
-                request = steps.send(self._accepted(link.receive(deadline=deadline)))
+                answer = link.receive(deadline=deadline)
+                request = steps.send(self._accepted(request, answer))
         except StopIteration as end:
             result: T = end.value
             return result
@@ -91,11 +97,11 @@ class Wire(SocketWire[Link]):
         asked = {number: next(steps) for number, steps in enumerate(many)}
         while asked:
             link.send(b"".join(asked.values()), deadline=deadline)
-            answered, asked = list(asked), {}
-            for number in answered:
+            answered, asked = asked, {}
+            for number, request in answered.items():
                 answer = link.receive(deadline=deadline)
                 try:
-                    asked[number] = many[number].send(self._accepted(answer))
+                    asked[number] = many[number].send(self._accepted(request, answer))
                 except StopIteration as end:
                     ended[number] = end.value
                 except LockError as error:
@@ -103,9 +109,11 @@ class Wire(SocketWire[Link]):
                     if isinstance(answer, meta.Refusal) and not answer.is_in_step:
                         raise  # whose the next answer is nobody can say
 
-    def _accepted(self, answer: meta.Answer) -> Any:  # noqa: ANN401 - any answer
+    def _accepted(self, request: bytes, answer: meta.Answer) -> Any:  # noqa: ANN401 - any answer
         if isinstance(answer, meta.Refusal):
             raise refusals.refused(answer, where=self.where)
+        if not meta.fits(request, answer):
+            raise Gibberish(answer)
         return answer
 
     # -- connecting --------------------------------------------------------------------
@@ -131,6 +139,7 @@ class Wire(SocketWire[Link]):
             if sock is not None:
                 sock.close()
             raise
+        self._has_answered = True
         return link
 
     def _greet(self, link: Link, deadline: float) -> None:
@@ -143,8 +152,5 @@ class Wire(SocketWire[Link]):
 
     def _unreachable(self, error: BaseException) -> LockError:
         if isinstance(error, Gibberish):
-            return self._not_understood()
-        return refusals.unreachable(error, where=self.where)
-
-    def _not_understood(self) -> LockError:
-        return refusals.not_memcached(where=self.where)
+            return refusals.not_memcached(where=self.where)
+        return refusals.unreachable(error, where=self.where, has_answered=self._has_answered)

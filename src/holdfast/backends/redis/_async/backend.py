@@ -11,6 +11,7 @@ from holdfast.backends.redis._async.diagnosis import Question, diagnosed
 from holdfast.backends.redis._async.inbox import AsyncInbox
 from holdfast.backends.redis.durability import checked_durability, confirmation, unconfirmed
 from holdfast.backends.redis.resp import Refusal, Reply, packed
+from holdfast.backends.wires.parsing import read
 from holdfast.core.door import WINDOW, another_capacity
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import LockError
@@ -160,9 +161,10 @@ class AsyncRedisBackend(AsyncBackend):
             if waiting is not None:
                 self._inbox.forget(claim.id)
             return Grant(claim, reply, claim.ttl)
-        if reply[0] == 0:
-            raise another_capacity(claim, in_use=reply[1])
-        in_line = answers.in_line(reply)
+        refused = read(answers.refused, reply, wire=self._wire)
+        if isinstance(refused, int):
+            raise another_capacity(claim, in_use=refused)
+        in_line = refused
         if in_line.number is None:
             self._inbox.forget(claim.id)
             return Held(in_line.holders, None, in_line.ends_in, in_line.closing)
@@ -180,8 +182,12 @@ class AsyncRedisBackend(AsyncBackend):
         tokens = await self._call("acquire_all", request, deadline=deadline)
         if tokens == 0:
             return None
-        pairs = zip(claims, tokens, strict=True)
-        return [Grant(claim, token, claim.ttl) for claim, token in pairs]
+
+        def grants(tokens: list[int]) -> list[Grant]:
+            pairs = zip(claims, tokens, strict=True)
+            return [Grant(claim, int(token), claim.ttl) for claim, token in pairs]
+
+        return read(grants, tokens, wire=self._wire)
 
     def server_of(self, name: str) -> str:
         """See the protocol."""
@@ -202,9 +208,12 @@ class AsyncRedisBackend(AsyncBackend):
     async def _renew(self, asked: Sequence[bytes], *, deadline: float) -> list[Renewal]:
         if self._durability is not None:
             pairs = await self._call_durably("renew", asked, deadline=deadline)
-            return [_durable_renewal(reply, unproven) for reply, unproven in pairs]
+            return [
+                _durable_renewal(read(answers.renewal, reply, wire=self._slow_wire), unproven)
+                for reply, unproven in pairs
+            ]
         replies = await self._call_all("renew", asked, deadline=deadline)
-        return [_renewal(reply) for reply in replies]
+        return [read(answers.renewal, reply, wire=self._wire) for reply in replies]
 
     async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
         """See the protocol."""
@@ -221,13 +230,14 @@ class AsyncRedisBackend(AsyncBackend):
         reply = await self._wire.ask(request, deadline=deadline, ahead=ahead)
         if reply.__class__ is Refusal:
             reply = await self._repeated("release", request, reply, deadline=deadline)
-        return bool(reply)
+        return read(answers.truth, reply, wire=self._wire)
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See the protocol."""
         self._inbox.forget(claim.id)
         request = requests.withdraw(self._keys.of(claim.name), claim, tombstone=tombstone)
-        await self._call("withdraw", request, deadline=deadline)
+        reply = await self._call("withdraw", request, deadline=deadline)
+        read(answers.truth, reply, wire=self._wire)
 
     async def wait(self, claim: Claim, *, deadline: float) -> None:
         """See the protocol."""
@@ -245,7 +255,7 @@ class AsyncRedisBackend(AsyncBackend):
         while cursor is not None:
             request = requests.inspect(self._keys.of(name), cursor)
             reply = await self._call("inspect", request, deadline=self._clock.now() + patience)
-            pages.append(answers.page(reply))
+            pages.append(read(answers.page, reply, wire=self._wire))
             cursor = pages[-1].following
         return answers.inspection(name, pages)
 
@@ -257,7 +267,7 @@ class AsyncRedisBackend(AsyncBackend):
         for one in replies:
             if isinstance(one, LockError):
                 raise one
-        return [answers.crowd(self._accepted(one)) for one in replies]
+        return [read(answers.crowd, self._accepted(one), wire=self._wire) for one in replies]
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
         """See the protocol; the deadline is for each request, as there may be many."""
@@ -290,8 +300,8 @@ class AsyncRedisBackend(AsyncBackend):
             request = requests.break_(keys, skipped, token=token, owner=owner)
             until = self._clock.now() + patience
             reply = await self._call("break", request, deadline=until)
-            now, skipped, *records = reply
-            broken += answers.holders(records, now)
+            some, skipped = read(answers.broken, reply, wire=self._wire)
+            broken += some
         return broken
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
@@ -392,11 +402,6 @@ class AsyncRedisBackend(AsyncBackend):
         return reply
 
 
-def _renewal(reply: Reply) -> Renewal:
-    return requests.RENEWALS[reply] if isinstance(reply, int) else Renewal.UNKNOWN
-
-
-def _durable_renewal(reply: Reply, unproven: LockError | None) -> Renewal:
-    outcome = _renewal(reply)
+def _durable_renewal(outcome: Renewal, unproven: LockError | None) -> Renewal:
     # The old promise was proven; a new one that is not proves nothing.
     return Renewal.UNKNOWN if outcome is Renewal.RENEWED and unproven is not None else outcome

@@ -280,6 +280,11 @@ class AsyncCluster:
 
     # -- closing -----------------------------------------------------------------------
 
+    def leave(self) -> None:
+        """Let no connection that was made before be used again, nor listened to."""
+        for wire in list(self._wires.values()):
+            wire.leave()
+
     async def close(self) -> None:
         """Close the connections to all nodes."""
         wires = list(self._wires.values())

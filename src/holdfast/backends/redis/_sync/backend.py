@@ -13,6 +13,7 @@ from holdfast.backends.redis._sync.diagnosis import Question, diagnosed
 from holdfast.backends.redis._sync.inbox import Inbox
 from holdfast.backends.redis.durability import checked_durability, confirmation, unconfirmed
 from holdfast.backends.redis.resp import Refusal, Reply, packed
+from holdfast.backends.wires.parsing import read
 from holdfast.core.door import WINDOW, another_capacity
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import LockError
@@ -162,9 +163,10 @@ class RedisBackend(Backend):
             if waiting is not None:
                 self._inbox.forget(claim.id)
             return Grant(claim, reply, claim.ttl)
-        if reply[0] == 0:
-            raise another_capacity(claim, in_use=reply[1])
-        in_line = answers.in_line(reply)
+        refused = read(answers.refused, reply, wire=self._wire)
+        if isinstance(refused, int):
+            raise another_capacity(claim, in_use=refused)
+        in_line = refused
         if in_line.number is None:
             self._inbox.forget(claim.id)
             return Held(in_line.holders, None, in_line.ends_in, in_line.closing)
@@ -182,8 +184,12 @@ class RedisBackend(Backend):
         tokens = self._call("acquire_all", request, deadline=deadline)
         if tokens == 0:
             return None
-        pairs = zip(claims, tokens, strict=True)
-        return [Grant(claim, token, claim.ttl) for claim, token in pairs]
+
+        def grants(tokens: list[int]) -> list[Grant]:
+            pairs = zip(claims, tokens, strict=True)
+            return [Grant(claim, int(token), claim.ttl) for claim, token in pairs]
+
+        return read(grants, tokens, wire=self._wire)
 
     def server_of(self, name: str) -> str:
         """See the protocol."""
@@ -204,9 +210,12 @@ class RedisBackend(Backend):
     def _renew(self, asked: Sequence[bytes], *, deadline: float) -> list[Renewal]:
         if self._durability is not None:
             pairs = self._call_durably("renew", asked, deadline=deadline)
-            return [_durable_renewal(reply, unproven) for reply, unproven in pairs]
+            return [
+                _durable_renewal(read(answers.renewal, reply, wire=self._slow_wire), unproven)
+                for reply, unproven in pairs
+            ]
         replies = self._call_all("renew", asked, deadline=deadline)
-        return [_renewal(reply) for reply in replies]
+        return [read(answers.renewal, reply, wire=self._wire) for reply in replies]
 
     def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
         """See the protocol."""
@@ -223,13 +232,14 @@ class RedisBackend(Backend):
         reply = self._wire.ask(request, deadline=deadline, ahead=ahead)
         if reply.__class__ is Refusal:
             reply = self._repeated("release", request, reply, deadline=deadline)
-        return bool(reply)
+        return read(answers.truth, reply, wire=self._wire)
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See the protocol."""
         self._inbox.forget(claim.id)
         request = requests.withdraw(self._keys.of(claim.name), claim, tombstone=tombstone)
-        self._call("withdraw", request, deadline=deadline)
+        reply = self._call("withdraw", request, deadline=deadline)
+        read(answers.truth, reply, wire=self._wire)
 
     def wait(self, claim: Claim, *, deadline: float) -> None:
         """See the protocol."""
@@ -247,7 +257,7 @@ class RedisBackend(Backend):
         while cursor is not None:
             request = requests.inspect(self._keys.of(name), cursor)
             reply = self._call("inspect", request, deadline=self._clock.now() + patience)
-            pages.append(answers.page(reply))
+            pages.append(read(answers.page, reply, wire=self._wire))
             cursor = pages[-1].following
         return answers.inspection(name, pages)
 
@@ -259,7 +269,7 @@ class RedisBackend(Backend):
         for one in replies:
             if isinstance(one, LockError):
                 raise one
-        return [answers.crowd(self._accepted(one)) for one in replies]
+        return [read(answers.crowd, self._accepted(one), wire=self._wire) for one in replies]
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         """See the protocol; the deadline is for each request, as there may be many."""
@@ -292,8 +302,8 @@ class RedisBackend(Backend):
             request = requests.break_(keys, skipped, token=token, owner=owner)
             until = self._clock.now() + patience
             reply = self._call("break", request, deadline=until)
-            now, skipped, *records = reply
-            broken += answers.holders(records, now)
+            some, skipped = read(answers.broken, reply, wire=self._wire)
+            broken += some
         return broken
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
@@ -394,11 +404,6 @@ class RedisBackend(Backend):
         return reply
 
 
-def _renewal(reply: Reply) -> Renewal:
-    return requests.RENEWALS[reply] if isinstance(reply, int) else Renewal.UNKNOWN
-
-
-def _durable_renewal(reply: Reply, unproven: LockError | None) -> Renewal:
-    outcome = _renewal(reply)
+def _durable_renewal(outcome: Renewal, unproven: LockError | None) -> Renewal:
     # The old promise was proven; a new one that is not proves nothing.
     return Renewal.UNKNOWN if outcome is Renewal.RENEWED and unproven is not None else outcome

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.backends.redis import answers, requests
 from holdfast.backends.redis.lines import NEVER
+from holdfast.backends.wires.parsing import read
 from holdfast.core.backoff import spread
 from holdfast.errors import LockError
 from holdfast.runtime import threads as runtime
@@ -104,7 +105,8 @@ class Heartbeats:
         lost: list[str] = []
         for group, reply in zip(groups, replies, strict=True):
             if isinstance(reply, list):
-                for line, beat in zip(group, answers.beats(reply), strict=True):
+                beats = read(partial(answers.beats, number=len(group)), reply, wire=self._wire)
+                for line, beat in zip(group, beats, strict=True):
                     lost += self._learn(line, beat)
                 continue
             _log.debug("heartbeat not answered: %s", reply)

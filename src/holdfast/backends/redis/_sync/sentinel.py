@@ -252,13 +252,16 @@ class SentinelWire(Wire):
         self._watchers = {}
 
 
+_NONSENSE = AttributeError, LookupError, TypeError, ValueError, RecursionError
+
+
 def _masters(client: Any, service: str) -> Answer:  # noqa: ANN401 - the driver's
     try:
         known: Mapping[str, Any] = client.sentinel_masters()
         if leads_failover(known, service):
             asked = "SENTINEL GET-MASTER-ADDR-BY-NAME", service
             return promoted(known, service, client.execute_command(*asked))
-    except (RedisError, OSError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (RedisError, OSError, *_NONSENSE) as error:
         # The second: as above. The others are what the driver makes of bytes that are not the
         # protocol's.
         return error

@@ -110,7 +110,7 @@ class Wire(SocketWire[Link]):
     # -- connecting --------------------------------------------------------------------
 
     def _unreachable(self, error: BaseException) -> LockError:
-        return refusals.unreachable(error, where=self.where)
+        return refusals.unreachable(error, where=self.where, has_answered=self._has_answered)
 
     async def _connect(self, deadline: float) -> Link:
         return await self._dial({}, deadline)
@@ -133,7 +133,7 @@ class Wire(SocketWire[Link]):
             )
         except OSError as error:
             # It reads its own version from a file, each time: nothing more may be opened.
-            raise refusals.unreachable(error, where=self.where) from error
+            raise self._unreachable(error) from error
         try:
             await connection.connect()
         except LockError:
@@ -141,8 +141,8 @@ class Wire(SocketWire[Link]):
             raise  # told already, in words of our own
         except (RedisError, OSError) as error:
             await connection.disconnect(nowait=True)
-            raise refusals.unreachable(error, where=self.where) from error
-        except (AttributeError, TypeError, ValueError) as error:
+            raise self._unreachable(error) from error
+        except (AttributeError, TypeError, ValueError, RecursionError) as error:
             # What the driver makes of bytes that are not the protocol's.
             await connection.disconnect(nowait=True)
             raise refusals.not_redis(where=self.where) from error

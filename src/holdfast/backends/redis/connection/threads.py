@@ -39,6 +39,8 @@ class Link(SocketLink):
 
     __slots__ = ()
 
+    _unasked = Push
+
     def __init__(self, sock: socket.socket, clock: Clock, generation: int) -> None:
         super().__init__(sock, Parser(), clock, generation=generation)
 
@@ -86,10 +88,7 @@ class Wire(SocketWire[Link]):
     # -- connecting --------------------------------------------------------------------
 
     def _unreachable(self, error: BaseException) -> LockError:
-        return refusals.unreachable(error, where=self.where)
-
-    def _not_understood(self) -> LockError:
-        return refusals.not_redis(where=self.where)
+        return refusals.unreachable(error, where=self.where, has_answered=self._has_answered)
 
     def _connect(self, deadline: float) -> Link:
         return self._dial({}, deadline)
@@ -114,7 +113,7 @@ class Wire(SocketWire[Link]):
             )
         except OSError as error:
             # It reads its own version from a file, each time: nothing more may be opened.
-            raise refusals.unreachable(error, where=self.where) from error
+            raise self._unreachable(error) from error
         self._dials(connection)
         try:
             connection.connect()
@@ -127,14 +126,15 @@ class Wire(SocketWire[Link]):
             raise  # told already, in words of our own
         except (RedisError, OSError) as error:
             connection.disconnect()
-            raise refusals.unreachable(error, where=self.where) from error
-        except (AttributeError, TypeError, ValueError) as error:
+            raise self._unreachable(error) from error
+        except (AttributeError, TypeError, ValueError, RecursionError) as error:
             # What the driver makes of bytes that are not the protocol's.
             connection.disconnect()
             raise refusals.not_redis(where=self.where) from error
         except BaseException:  # an interrupt: nobody will use it
             connection.disconnect()
             raise
+        self._has_answered = True
         return link
 
     def _dials(self, connection: Any) -> None:  # noqa: ANN401 - the driver's
@@ -158,12 +158,12 @@ class Wire(SocketWire[Link]):
         link = self._connect(deadline)
         try:
             link.send(packed(b"SUBSCRIBE", channel), deadline=deadline)
-            self._confirmed(link.receive(deadline=deadline))
+            self._confirmed(link.receive_any(deadline=deadline))
             return self._known((kind or Subscription)(link, hear, clock=self._clock))
         except OSError as error:
             # Of the connection, or no descriptors are left for what a subscription needs besides.
             link.close()
-            raise refusals.unreachable(error, where=self.where) from error
+            raise self._unreachable(error) from error
         except NotRedis as error:
             link.close()
             raise self._unanswered(error) from error

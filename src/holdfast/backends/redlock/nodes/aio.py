@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.backends.redis import refusals
 from holdfast.backends.redis.connection.aio import Link, Wire
+from holdfast.backends.redis.resp import NotRedis
 from holdfast.backends.redlock.round import GRACE, PATIENCE, Answer, Dropped, Round
-from holdfast.errors import BackendUnavailable
+from holdfast.backends.wires.parsing import UNREADABLE, misbehaved
+from holdfast.errors import BackendUnavailable, LockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Sequence
@@ -71,10 +73,17 @@ class NodeWire(Wire):
                 replies = await asyncio.gather(*sent, return_exceptions=True)
                 for reply in replies:
                     if isinstance(reply, BaseException):
+                        if isinstance(reply.__cause__, NotRedis):
+                            raise refusals.not_redis(where=self.where) from reply
                         raise refusals.unreachable(reply, where=self.where) from reply
                 requests = steps.send(replies)
         except StopIteration:
             return
+        except LockError:
+            raise  # in words of the greeting
+        except UNREADABLE as error:
+            link.close()
+            raise misbehaved("its greeting", where=self.where) from error
 
 
 class Nodes:

@@ -19,8 +19,9 @@ from holdfast.backends.redis.connection.threads import Link, Wire
 from holdfast.backends.redis.resp import NotRedis, Push
 from holdfast.backends.redlock.node import Misfit
 from holdfast.backends.redlock.round import GRACE, PATIENCE, Answer, Dropped, Round
-from holdfast.backends.wires.parsing import MORE
-from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
+from holdfast.backends.wires.failures import unanswered
+from holdfast.backends.wires.parsing import MORE, UNREADABLE, Misread, misbehaved
+from holdfast.errors import BackendMisbehaved, BackendUnavailable, LockError
 from holdfast.platforms import here
 from holdfast.runtime.threads import gather
 
@@ -78,8 +79,7 @@ class Line:
         """Close it, and tell those who wait."""
         self.is_lost = True
         self.link.close()
-        unknown = OutcomeUnknown(f"{self.node.where} did not answer: {error}")
-        unknown.__cause__ = error
+        unknown = unanswered(error, where=self.node.where)
         while self.pending:
             self.pending.popleft().set_exception(unknown)
 
@@ -150,6 +150,10 @@ class NodeWire(Wire):
             raise refusals.unreachable(error, where=self.where) from error
         except NotRedis as error:
             raise refusals.not_redis(where=self.where) from error
+        except LockError:
+            raise  # in words of the greeting
+        except UNREADABLE as error:
+            raise misbehaved("its greeting", where=self.where) from error
 
     def close(self) -> None:
         """Close every connection: now, or when its call has ended."""
@@ -319,7 +323,10 @@ class Nodes:
 
     def _lost(self, node: Node, line: Line, error: Exception) -> None:
         line.lose(error)
-        node.trouble = refusals.unreachable(error, where=node.where)
+        if isinstance(error, Misread):
+            node.trouble = BackendMisbehaved(str(error))
+        else:
+            node.trouble = refusals.unreachable(error, where=node.where, has_answered=True)
 
     def _listen(
         self, found: Round, lines: dict[int, Line], timeout: float, patience: float

@@ -1,0 +1,37 @@
+"""The newest memcached, which says more than the one that the system brings."""
+
+from __future__ import annotations
+
+import pytest
+from servers.memcached import NewerMemcachedServer
+
+NEWER = (1, 6, 38)
+"""Since then `OK` stands before a list of keys."""
+
+
+@pytest.fixture
+def newer(outliving) -> NewerMemcachedServer:
+    server = outliving.enter_context(NewerMemcachedServer())
+    [version] = server.say(b"version\r\n")
+    assert tuple(map(int, version.split()[1].split(b"."))) >= NEWER
+    return server
+
+
+def test_a_survey_of_the_newest_memcached_shows_what_is_held_now(flavour, newer):
+    """Each one: an answer that was not read whole would be the next one's."""
+    locks = flavour.locks(newer.url, ttl=60.0)
+    seen = []
+
+    for name in ("a", "b", "c"):
+        locks.lock(name).acquire(timeout=30.0)
+        seen.append([one.name for one in locks.survey()])
+
+    assert seen == [["a"], ["a", "b"], ["a", "b", "c"]]
+
+
+def test_the_doctor_examines_the_newest_memcached(flavour, newer):
+    locks = flavour.locks(newer.url)
+
+    levels = {one.level for one in locks.diagnose()}
+
+    assert levels <= {"ok", "note", "warning"}

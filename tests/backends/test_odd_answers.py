@@ -1,0 +1,87 @@
+"""A server gives an answer of a shape that nobody expects: it is an error, and never misread later.
+
+The server's true answer follows the odd one on the same connection. Whoever would use that
+connection again would take it for the answer to another request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+from servers import memcached, redis
+
+from holdfast import BackendMisbehaved, BackendUnavailable
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.proxy import Proxy
+
+SERVERS = {"redis": redis.shared_server, "memcached": memcached.shared_server}
+
+
+class Odd(NamedTuple):
+    """A verb, the request that it begins with, and an answer that no server gives to that."""
+
+    scheme: str
+    verb: str
+    which: bytes
+    words: bytes
+
+
+ODD = [
+    Odd("redis", "acquire", b"EVALSHA", b"+OK\r\n"),
+    Odd("redis", "acquire", b"EVALSHA", b"_\r\n"),
+    Odd("redis", "acquire", b"EVALSHA", b"*2\r\n:1\r\n:2\r\n"),
+    Odd("redis", "acquire", b"EVALSHA", b"HTTP/1.1 200 OK\r\n"),
+    Odd("redis", "inspect", b"EVALSHA", b":7\r\n"),
+    Odd("redis", "survey", b"SCAN", b":7\r\n"),
+    Odd("memcached", "acquire", b"ms ", b"MN\r\n"),
+    Odd("memcached", "acquire", b"ms ", b"END\r\n"),
+    Odd("memcached", "acquire", b"ms ", b"OK\r\nHD c1\r\n"),
+    Odd("memcached", "acquire", b"ms ", b"HTTP/1.1 200 OK\r\n"),
+    Odd("memcached", "inspect", b"mg ", b"HD c1\r\n"),
+    Odd("memcached", "survey", b"lru_crawler", b"HD\r\n"),
+    Odd("memcached", "diagnose", b"stats", b"MN\r\n"),
+]
+
+
+def acquire(locks: Any) -> bool:
+    lease = locks.lock("door").try_acquire()
+    lease.check()
+    lease.release()
+    return True
+
+
+VERBS: dict[str, Callable[[Any], Any]] = {
+    "acquire": acquire,
+    "inspect": lambda locks: len(locks.inspect("kept").holders),
+    "survey": lambda locks: [one.name for one in locks.survey()],
+    "diagnose": lambda locks: len(list(locks.diagnose())),
+}
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: f"{odd.scheme} {odd.verb} {odd.words!r}")
+def test_an_odd_answer_is_an_error_and_the_next_one_is_read_from_another_connection(
+    flavour, outliving, namespace, odd
+):
+    proxy = outliving.enter_context(Proxy(SERVERS[odd.scheme]().port, scheme=odd.scheme))
+    locks = flavour.locks(proxy.url, namespace=namespace, ttl=60.0)
+    kept = locks.lock("kept").acquire(timeout=30.0)
+    verb = partial(VERBS[odd.verb], locks)
+    expected = verb()
+    proxy.say_before_reply_to(odd.which, odd.words)
+
+    with pytest.raises(BackendMisbehaved, match="cannot be read"):
+        verb()
+
+    eventually(lambda: insisted(verb) == expected, what="the server's own answer is read")
+    kept.check()
+
+
+def insisted(verb: Callable[[], Any]) -> Any:
+    """Return what the verb returns, unless memcached is still busy with the list of keys."""
+    try:
+        return verb()
+    except BackendUnavailable:
+        return None

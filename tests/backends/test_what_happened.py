@@ -1,0 +1,84 @@
+"""The message of a failure says what happened: not "no answer in time" where there was one."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from servers import etcd, memcached, redis
+
+from holdfast import LockError
+from holdfast.challenge.servers.proxy import Proxy
+
+PATIENCE = 60.0
+SERVERS = {
+    "etcd": etcd.shared_server,
+    "memcached": memcached.shared_server,
+    "redis": redis.shared_server,
+}
+IS_IN = {"etcd": b"/etcdserverpb", "memcached": b"m", "redis": b"EVALSHA"}
+"""What every request has, but for those that begin a connection."""
+
+
+@pytest.fixture
+def proxied(outliving, scheme) -> Proxy:
+    return outliving.enter_context(Proxy(SERVERS[scheme]().port, scheme=scheme))
+
+
+def failure(locks) -> str:
+    """Return the sentence of an acquire that fails."""
+    with pytest.raises(LockError) as caught:
+        locks.lock("door").acquire(timeout=0.01)
+    return str(caught.value)
+
+
+def test_a_grant_that_no_replica_confirmed_is_said_to_be_unconfirmed(flavour, namespace):
+    """The store answered, so it is not said to have been silent."""
+    url = redis.shared_server().url
+    locks = flavour.locks(url, namespace=namespace, durability="replica", request_timeout=0.5)
+
+    # More than once: on a busy machine the first may be spent on connecting.
+    said = next(one for _ in range(20) if "confirmed" in (one := failure(locks)))
+
+    assert "no replica confirmed the grant in time (durability='replica')" in said
+    assert "our claim to 'door' was withdrawn, so it can be tried again" in said
+    assert "did not answer" not in said
+
+
+@pytest.mark.parametrize("scheme", SERVERS)
+def test_a_server_that_resets_each_request_is_not_said_to_be_silent(
+    flavour, namespace, proxied, scheme
+):
+    locks = flavour.locks(proxied.url, namespace=namespace)
+    locks.lock("door").acquire(timeout=PATIENCE).release()
+    proxied.reset_on(IS_IN[scheme], times=math.inf)
+
+    said = failure(locks)
+
+    assert "connection" in said
+    assert "in time" not in said
+
+
+@pytest.mark.parametrize("scheme", SERVERS)
+def test_a_server_that_worked_and_hangs_is_not_asked_whether_its_address_is_right(
+    flavour, namespace, proxied
+):
+    locks = flavour.locks(proxied.url, namespace=namespace)
+    locks.lock("door").acquire(timeout=PATIENCE).release()
+    flavour.give_up_after(0.2)
+    proxied.hold_all_replies()
+
+    said = [failure(locks) for _ in range(3)]  # the first ends the connection, the next connect
+
+    assert any("answered before" in one for one in said), said
+    assert not any("?" in one for one in said), said
+
+
+@pytest.mark.parametrize("scheme", SERVERS)
+def test_a_server_that_never_answered_is_asked_whether_its_address_is_right(
+    flavour, namespace, proxied
+):
+    proxied.hold_all_replies()
+    locks = flavour.locks(proxied.url, namespace=namespace, request_timeout=0.2)
+
+    assert "is the address right" in failure(locks)
