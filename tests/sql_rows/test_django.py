@@ -6,8 +6,11 @@ import django
 import pytest
 from django.conf import settings
 from sellers import in_a_file
+from servers import postgresql
 
 from holdfast import ConfigurationError, Locks
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.proxy import Proxy
 from holdfast.sql_rows import hold_until_commit
 
 
@@ -18,9 +21,16 @@ def file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def transaction(file):
-    """Django with two connections to one file, as two processes would have."""
+    """Django with two connections to one file, as two processes would have, and one to a server."""
     one = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(file), "OPTIONS": {"timeout": 60}}
-    settings.configure(DATABASES={"default": one, "other": dict(one)}, SECRET_KEY="a test's")
+    distant = {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": "postgres",
+        "USER": "postgres",
+        "HOST": "127.0.0.1",
+    }
+    databases = {"default": one, "other": dict(one), "distant": distant}
+    settings.configure(DATABASES=databases, SECRET_KEY="a test's")
     django.setup()
     from django.db import connections, transaction  # noqa: PLC0415 - not before it is set up
 
@@ -93,6 +103,28 @@ def test_a_rollback_frees_the_name(shop, transaction, clients):
 
     assert theirs.lock("stock").acquire(timeout=60) is not None
     assert shop() == 10
+
+
+def test_a_commit_without_an_answer_releases_nothing(shop, transaction, clients, caplog):
+    """Django forgets who waits for the commit, as after a rollback; the connection is lost."""
+    from django.db import OperationalError, connections  # noqa: PLC0415 - as above
+
+    ours, theirs = clients
+
+    def commit():
+        with transaction.atomic(using="distant"):
+            hold_until_commit(ours.lock("stock", ttl=600).acquire(), connections["distant"])
+            with connections["distant"].cursor() as cursor:
+                cursor.execute("SELECT 1")
+
+    with Proxy(postgresql.shared_server().port) as proxy:
+        connections["distant"].settings_dict["PORT"] = proxy.port
+        proxy.reset_on(b"COMMIT")
+        with pytest.raises(OperationalError):
+            commit()
+    eventually(lambda: "was sent and not answered" in caplog.text, what="the log tells of it")
+
+    assert theirs.lock("stock").try_acquire() is None
 
 
 def test_a_connection_will_do_as_well(shop, transaction, clients):

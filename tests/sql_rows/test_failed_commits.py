@@ -99,11 +99,14 @@ def test_a_commit_that_was_cancelled_before_it_was_sent_ends_nothing(url):
     assert asyncio.run(scene()) == (True, False)
 
 
-def test_a_connection_that_broke_has_nothing_left_to_commit(locks, others):
+def test_a_connection_that_broke_before_the_commit_has_nothing_left_to_commit(locks, others):
+    """The commit is refused by the driver, and never sent."""
     connection = by_psycopg()
     hold_until_commit(locks.lock("stock").acquire(), connection)
     connection.execute("SELECT 1")
     terminate(connection.info.backend_pid)
+    with pytest.raises(psycopg.OperationalError):
+        connection.execute("SELECT 1")
 
     with pytest.raises(psycopg.OperationalError):
         connection.commit()
@@ -181,12 +184,15 @@ def test_a_failing_commit_raises_sqlalchemys_error_in_asyncio_too(url):
 
 
 @pytest.mark.parametrize("verb", ["commit", "rollback"])
-def test_sqlalchemys_connection_that_broke_has_nothing_left_to_commit(verb, locks, others):
+def test_sqlalchemys_connection_that_broke_before_has_nothing_left_to_commit(verb, locks, others):
     with by_alchemy() as connection:
         hold_until_commit(locks.lock("stock").acquire(), connection)
         terminate(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
         with pytest.raises(sqlalchemy.exc.OperationalError):
-            connection.commit() if verb == "commit" else connection.execute(text("SELECT 1"))
+            connection.execute(text("SELECT 1"))
+        if verb == "commit":
+            with pytest.raises(sqlalchemy.exc.PendingRollbackError):
+                connection.commit()
         connection.rollback()
 
         assert others.lock("stock").try_acquire() is not None

@@ -50,7 +50,8 @@ class AsyncClosing:
         client = self._client
         with client.state:
             holds = client.holds.all()
-        for hold in holds:
+            running_out = [one for one in client.watchdog.watched if one.runs_out]
+        for hold in (*holds, *running_out):
             hold.lose("closed")
         # A store that does not answer is waited for once, whatever it is asked.
         deadline = client.request_deadline()

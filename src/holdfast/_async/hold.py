@@ -56,6 +56,7 @@ class AsyncHold:
         "needs_tombstone",
         "on_lost",
         "renews",
+        "runs_out",
         "since",
         "span",
         "unanswered",
@@ -102,6 +103,8 @@ class AsyncHold:
         self.at_risk_told: bool = False
         """Whether the application was told so, and has to be told when it is safe again."""
         self.needs_tombstone: bool = False
+        self.runs_out: bool = False
+        """Whether it is left to its ttl, so that nobody may release it: see `run_out`."""
         self.plan()
 
     @property
@@ -187,13 +190,39 @@ class AsyncHold:
                 self._handles = without(self._handles, ref)
 
     def has_handles(self, *, beside: AsyncHandle | None = None) -> bool:
-        """Whether there is a handle on it that was not released, perhaps beside another."""
+        """Whether somebody has a handle on it that was not released, perhaps beside another.
+
+        Nobody has what an interrupt left behind, or what was granted and not yet returned to its
+        caller. So all that asks what a thread or task holds goes by this.
+        """
+        if self.runs_out:
+            return True  # what keeps it is no handle, but a commit whose outcome is unknown
         # No generator: Python swallows an interrupt that strikes while it drops one.
         for ref in each(self._handles):
             one = ref()
             if one is not None and one is not beside and not one.is_released:
                 return True
         return False
+
+    def run_out(self) -> None:
+        """Neither renew nor release it from now on: it ends by its ttl alone.
+
+        For what was done under it and may still take effect, as a commit that was sent and not
+        answered. Whoever released it, or entered it again, would let the next holder in before
+        that. So its last handle does not release it, closing does not, and its own thread or task
+        waits for it as everybody else does.
+        """
+        client = self.client
+        with client.state:
+            client.holds.remove(self)
+            self.runs_out, self.renews, self.due = True, False, NEVER
+            self.plan()
+        client.logger.warning(
+            "a commit under the lease on %r was sent and not answered, and may still take effect: "
+            "the lease is not released, and expires in %.1f s",
+            self.grant.claim.name,
+            max(0.0, self.until - client.clock.now()),
+        )
 
     def lose(self, reason: LossReason, *, after: Holding = HELD) -> None:
         """Tell everybody that the lease is over; the first reason stays.

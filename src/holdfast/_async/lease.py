@@ -242,6 +242,10 @@ class AsyncLease(StaysHere):
         hold.end(OVER, hold.client.clock.now(), told_as=told_as)
         handle.end()
 
+    def run_out(self) -> None:
+        """Leave it to its ttl: it is neither renewed nor released, by whatever handle."""
+        self._hold.run_out()
+
     def beyond_its_block(self) -> tuple[AsyncLease, AsyncDuty]:
         """Return a lease that no `with` statement ends, and what ends it should nobody do so.
 

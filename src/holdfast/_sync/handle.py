@@ -72,7 +72,7 @@ class Duty:
     this object, and what it still owes is left to the client's background.
     """
 
-    _handles: Sequence[Handle] = ()  # for one that is interrupted before it is made
+    handles: Sequence[Handle] = ()  # for one that is interrupted before it is made
 
     def __init__(
         self,
@@ -83,25 +83,34 @@ class Duty:
         block: object = None,
     ) -> None:
         self._client = client
-        self._handles = handles
+        self.handles = handles
         self._entered = entered
         self._block = block
+        self._runs_out = False
+
+    def run_out(self) -> None:
+        """Owe nothing but that they are left to their ttl; takes no lock, for finalizers."""
+        self._runs_out = True
 
     def fulfil(self) -> None:
         """Owe nothing: they were ended, or may be ended by a repeat."""
-        self._handles = ()
+        self.handles = ()
 
     def clear_up(self) -> None:
         """End, in the background, what was not."""
         if self._entered is not None:
             self._entered.discard(self._block)
-        for handle in self._handles:
-            if not handle.is_ended:
+        for handle in self.handles:
+            if handle.is_ended:
+                continue
+            if self._runs_out:
+                handle.hold.run_out()
+            else:
                 self._client.leave(handle)
 
     def __del__(self) -> None:
         # It may strike anywhere, also inside a step that another lock protects: no more than this.
-        for handle in self._handles:
+        for handle in self.handles:
             if not handle.is_ended:
                 self._client.left_behind(self)
                 return

@@ -35,7 +35,8 @@ def hold_until_commit(
     asks nobody.
 
     SQLAlchemy begins a transaction here if it is in none. A commit that fails and leaves its
-    transaction open releases nothing yet.
+    transaction open releases nothing yet. One that was sent and not answered releases nothing at
+    all: the lease is no longer renewed, and ends by its ttl.
 
     For a connection of sqlite3 it returns a block for a `with` statement, which commits when it is
     left, as the connection's own does. Enter it while the lease is held: that is what ties it.

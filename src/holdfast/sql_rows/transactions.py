@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from holdfast.connections.telling import Kind
 
 _SERVER_STATUS_IN_TRANS = 1
+_PSYCOPG_UNSETTLED = (1, 4)
+"""What psycopg calls ACTIVE, a statement under way, and UNKNOWN, a connection that broke."""
 
 
 def refuse_open(connection: Any, kind: Kind, *, what: str) -> None:  # noqa: ANN401 - anybody's
@@ -24,10 +26,21 @@ def refuse_open(connection: Any, kind: Kind, *, what: str) -> None:  # noqa: ANN
 
 def is_over(connection: Any, library: str) -> bool:  # noqa: ANN401 - anybody's
     """Whether nothing of its transaction can be committed any more, also because it is closed."""
-    return _is_closed(connection, library) or not _is_open(connection, library)
+    return is_closed(connection, library) or not _is_open(connection, library)
 
 
-def _is_closed(connection: Any, library: str) -> bool:  # noqa: ANN401 - anybody's
+def is_unanswered(connection: Any, library: str) -> bool:  # noqa: ANN401 - anybody's
+    """Whether a commit that has just failed may have been sent, and was not answered.
+
+    An answer leaves the connection open and idle, or still in the transaction.
+    """
+    if library == "psycopg" and not connection.closed:
+        return int(connection.info.transaction_status) in _PSYCOPG_UNSETTLED
+    return is_closed(connection, library)
+
+
+def is_closed(connection: Any, library: str) -> bool:  # noqa: ANN401 - anybody's
+    """Whether nothing can be sent by it any more."""
     if library == "psycopg":
         return bool(connection.closed)
     if library == "pymysql":

@@ -24,10 +24,12 @@ class AsyncCommitBlock:
         transaction: Any,  # noqa: ANN401 - anybody's
         *,
         is_over: Callable[[], bool],
+        is_unanswered: Callable[[], bool] | None = None,
     ) -> None:
         self._ties = ties
         self._transaction = transaction
         self._is_over = is_over
+        self._is_unanswered = is_unanswered
 
     async def __aenter__(self) -> Any:  # noqa: ANN401
         return await self._transaction.__aenter__()
@@ -39,7 +41,8 @@ class AsyncCommitBlock:
         trace: TracebackType | None,
     ) -> Any:  # noqa: ANN401
         leave = partial(self._leave, kind, error, trace)
-        return await self._ties.end_with(leave, is_over=self._is_over)
+        is_unanswered = self._is_unanswered if kind is None else None  # else it rolls back
+        return await self._ties.end_with(leave, is_over=self._is_over, is_unanswered=is_unanswered)
 
     async def _leave(
         self,

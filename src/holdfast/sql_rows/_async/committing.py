@@ -13,7 +13,7 @@ from holdfast.runtime import aio as runtime
 from holdfast.sql_rows._async.commit_blocks import AsyncCommitBlock, AsyncTyingBlock
 from holdfast.sql_rows._async.ties import AsyncTie, AsyncTies, ties_of
 from holdfast.sql_rows.ending.aio import SYNC_FORM, waited_for
-from holdfast.sql_rows.transactions import is_over
+from holdfast.sql_rows.transactions import is_closed, is_over, is_unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,13 @@ def _tie_to_sqlalchemy(lease: AsyncLease, target: Any) -> None:  # noqa: ANN401
     listen = import_module("sqlalchemy.event").listen
     if hasattr(target, "get_bind"):
         listen(target, "before_commit", lambda _session: ties.check())
+        listen(target, "after_commit", lambda _session: ties.commit_was_answered())
         listen(target, "after_transaction_end", partial(_session_ended, ties))
+        watch = partial(_watch_commits, ties, weakref.WeakSet())
+        listen(target, "after_begin", lambda _session, _transaction, one: watch(one))
+        # Those that had begun before are listed nowhere else.
+        for one, *_ in set(target.get_transaction()._connections.values()):  # noqa: SLF001
+            watch(one)
     else:
         listen(target, "commit", partial(_commits, ties))
         listen(target, "rollback", partial(_rolls_back, ties))
@@ -108,45 +114,89 @@ def _begin(target: Any) -> None:  # noqa: ANN401
 
 def _session_ended(ties: AsyncTies, _session: object, transaction: Any) -> None:  # noqa: ANN401
     if transaction.parent is None:  # else a savepoint is over, and the rest goes on
-        waited_for(ties.end())
+        waited_for(ties.settle())
+
+
+def _watch_commits(ties: AsyncTies, watched: weakref.WeakSet[Any], connection: Any) -> None:  # noqa: ANN401
+    """See what comes of the commits of a connection that a session uses, whose hooks tell not."""
+    if connection in watched:
+        return
+    watched.add(connection)
+    listen = import_module("sqlalchemy.event").listen
+    listen(connection, "commit", partial(_commit_now, ties))
+    # In two phases it cannot be done from here: one that fails counts as not answered.
+    listen(connection, "commit_twophase", lambda *_: ties.commit_was_sent())
 
 
 def _commits(ties: AsyncTies, connection: Any) -> None:  # noqa: ANN401
     if not ties:
         return
-    # A connection tells only that it is about to commit. So it is done here, and once more by
-    # SQLAlchemy, when nothing is left to commit.
     try:
         ties.check()
-        _do(connection, connection.dialect.do_commit)
     except BaseException:
-        # The caller may go on with the connection: nothing of what was refused, by us or by the
-        # database, may stay in it. SQLAlchemy's own rollback does not reach the driver from here.
         with suppress(Exception):  # of the two errors the first one tells what happened
             _rolls_back(ties, connection)
         raise
+    try:
+        _commit_now(ties, connection)
+    except BaseException:
+        waited_for(ties.settle())
+        raise
     waited_for(ties.end())
+
+
+def _commit_now(ties: AsyncTies, connection: Any) -> None:  # noqa: ANN401
+    """Commit here, and know whether that was answered.
+
+    A connection tells only that it is about to commit. So it is done here, and once more by
+    SQLAlchemy, when nothing is left to commit.
+    """
+    if not ties:
+        return
+    driver = connection.connection  # raises if it was lost before: then nothing is sent
+    is_answered = False
+    try:
+        _do(connection, connection.dialect.do_commit, driver)
+        is_answered = True
+    except BaseException:
+        # The caller may go on with the connection: nothing of what was refused by the database
+        # may stay in it. SQLAlchemy's own rollback does not reach the driver from here. And a
+        # connection that answers a rollback has answered the commit before it.
+        with suppress(Exception):  # of the two errors the first one tells what happened
+            is_answered = _roll_back_now(connection)
+        raise
+    finally:
+        if not is_answered:
+            ties.run_out()
 
 
 def _rolls_back(ties: AsyncTies, connection: Any) -> None:  # noqa: ANN401
     if not ties:
         return
     try:
-        if not (connection.closed or connection.invalidated):
-            _do(connection, connection.dialect.do_rollback)
+        _roll_back_now(connection)
+    finally:
+        waited_for(ties.end())
+
+
+def _roll_back_now(connection: Any) -> bool:  # noqa: ANN401
+    """Whether there was a connection to roll back by, which has then answered."""
+    if connection.closed or connection.invalidated:
+        return False
+    try:
+        _do(connection, connection.dialect.do_rollback, connection.connection)
     except BaseException:
         # Nobody knows what it is in now. It is given up, as SQLAlchemy's pool does.
         if not (connection.closed or connection.invalidated):
             connection.invalidate()
         raise
-    finally:
-        waited_for(ties.end())
+    return True
 
 
-def _do(connection: Any, act: Callable[[Any], None]) -> None:  # noqa: ANN401
+def _do(connection: Any, act: Callable[[Any], None], driver: Any) -> None:  # noqa: ANN401
     """Do it as SQLAlchemy does: its callers wait for its errors, not for the driver's."""
     try:
-        act(connection.connection)
+        act(driver)
     except BaseException as error:  # noqa: BLE001 - it is raised again, in whichever form
         connection._handle_dbapi_exception(error, None, None, None, None)  # noqa: SLF001
 
@@ -185,10 +235,15 @@ def _refuse_unseen(connection: Any) -> None:  # noqa: ANN401
 async def _ends(connection: Any, ties: AsyncTies, library: str, verb: str) -> None:  # noqa: ANN401
     """Do what the method of that name does, and release what was tied to the transaction."""
     one = connection()
+    can_be_sent = False
     if verb == "commit":
         ties.check()
+        can_be_sent = not is_closed(one, library)
     await ties.end_with(
-        partial(getattr(type(one), verb), one), is_over=partial(is_over, one, library)
+        partial(getattr(type(one), verb), one),
+        is_over=partial(is_over, one, library),
+        is_unanswered=partial(is_unanswered, one, library) if can_be_sent else None,
+        settles=verb != "close",
     )
 
 
@@ -210,7 +265,12 @@ def _transaction(connection: Any, ties: AsyncTies, *args: Any, **options: Any) -
     is_outermost = one.info.transaction_status == IDLE
     if not is_outermost:
         return block
-    return AsyncCommitBlock(ties, block, is_over=partial(is_over, one, "psycopg"))
+    return AsyncCommitBlock(
+        ties,
+        block,
+        is_over=partial(is_over, one, "psycopg"),
+        is_unanswered=partial(is_unanswered, one, "psycopg"),
+    )
 
 
 # -- Django ----------------------------------------------------------------------------
@@ -223,10 +283,27 @@ def _tie_to_django(lease: AsyncLease, target: Any) -> None:  # noqa: ANN401
             "Django is in no transaction here, and would call at once what waits for the commit: "
             "enter transaction.atomic() first"
         )
-    # A rollback drops what waits for the commit, and says nothing. Then the tie is dropped too,
-    # and the client's background releases the lease.
-    connection.on_commit(partial(_after_commit, AsyncTie(lease)))
+    connection.on_commit(_AfterCommit(AsyncTie(lease), connection))
 
 
-def _after_commit(one: AsyncTie) -> None:
-    waited_for(one.end())
+class _AfterCommit:
+    """What Django calls after the commit, and drops without a word after anything else.
+
+    After a rollback the tie is dropped too, and the client's background releases the lease. Django
+    resets `errors_occurred` when a rollback was answered; it does not when the connection was
+    lost, perhaps in the middle of the commit.
+    """
+
+    def __init__(self, tie: AsyncTie, connection: Any) -> None:  # noqa: ANN401 - Django's
+        self._tie: AsyncTie | None = tie
+        self._connection = connection
+
+    def __call__(self) -> None:
+        if self._tie is not None:
+            tie, self._tie = self._tie, None
+            waited_for(tie.end())
+
+    def __del__(self) -> None:
+        tie = getattr(self, "_tie", None)  # None if it was interrupted before it was made
+        if tie is not None and self._connection.errors_occurred:
+            tie.run_out_if_dropped()

@@ -2,6 +2,11 @@
 
 Whoever ties a second lease to the same transaction must not find it committed because of the
 first: all are checked before it is, and all are released afterwards.
+
+They are released when the transaction is settled: the commit or the rollback was answered. A
+commit that was sent and not answered may still take effect, at a server that is slow or waits for
+its standby. Then nothing is released: the leases are no longer renewed, and end by their ttl. A
+library that is added has to tell the two apart.
 """
 
 from __future__ import annotations
@@ -44,6 +49,15 @@ class AsyncTie:
                 error,
             )
 
+    def run_out(self) -> None:
+        """Leave the lease to its ttl: the commit was sent, and nobody knows what came of it."""
+        self._lease.run_out()
+        self._duty.fulfil()
+
+    def run_out_if_dropped(self) -> None:
+        """Let the client's background do the same, should this be dropped; for finalizers."""
+        self._duty.run_out()
+
 
 class AsyncTies:
     """All that end with the transaction that is open now, or begins next."""
@@ -51,6 +65,8 @@ class AsyncTies:
     def __init__(self) -> None:
         self._state = runtime.StateLock()
         self._ties: list[AsyncTie] = []
+        self._is_unanswered = False
+        """Whether a commit was sent and not answered, so that only the next answer settles it."""
 
     def add(self, lease: AsyncLease) -> None:
         """Let the lease end with it."""
@@ -73,11 +89,16 @@ class AsyncTies:
         act: Callable[[], Coroutine[Any, Any, T]],
         *,
         is_over: Callable[[], bool],
+        is_unanswered: Callable[[], bool] | None = None,
+        settles: bool = True,
     ) -> T:
         """Do what ends the transaction, then release them all; unless it failed, and is open still.
 
         A commit may fail before anything was sent: refused by the driver, or cancelled in a
         line for the connection. Whoever catches that and commits later needs the leases then.
+
+        Of a commit, `is_unanswered` says whether it may have been sent without an answer. What
+        `settles` gets an answer from the server if it succeeds; closing does not.
         """
         is_done = False
         try:
@@ -85,15 +106,43 @@ class AsyncTies:
             is_done = True
             return result
         finally:
+            if is_done and settles:
+                self._is_unanswered = False
+            elif not is_done and is_unanswered is not None and is_unanswered():
+                self._is_unanswered = True
             if is_done or is_over():
-                await self.end()
+                await self.settle()
+
+    def commit_was_sent(self) -> None:
+        """Know that what settles the transaction is under way, and was not answered yet."""
+        self._is_unanswered = bool(self)
+
+    def commit_was_answered(self) -> None:
+        """Know that it was."""
+        self._is_unanswered = False
+
+    def run_out(self) -> None:
+        """Leave them all to their ttl."""
+        for one in self._taken():
+            one.run_out()
+
+    async def settle(self) -> None:
+        """Release them all, or leave them to their ttl if a commit was sent and not answered."""
+        if self._is_unanswered:
+            self.run_out()
+        else:
+            await self.end()
 
     async def end(self) -> None:
         """Release them all, whatever becomes of each; an interrupt or a cancellation comes last."""
+        await runtime.shield(_end_all(self._taken()))
+
+    def _taken(self) -> list[AsyncTie]:
         # None may stay behind: it would refuse a later commit, of somebody who knows nothing of it.
         with self._state:
             ties, self._ties = self._ties, []
-        await runtime.shield(_end_all(ties))
+            self._is_unanswered = False
+        return ties
 
 
 async def _end_all(ties: Iterable[AsyncTie]) -> None:

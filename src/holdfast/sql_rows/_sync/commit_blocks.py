@@ -26,10 +26,12 @@ class CommitBlock:
         transaction: Any,  # noqa: ANN401 - anybody's
         *,
         is_over: Callable[[], bool],
+        is_unanswered: Callable[[], bool] | None = None,
     ) -> None:
         self._ties = ties
         self._transaction = transaction
         self._is_over = is_over
+        self._is_unanswered = is_unanswered
 
     def __enter__(self) -> Any:  # noqa: ANN401
         return self._transaction.__enter__()
@@ -41,7 +43,8 @@ class CommitBlock:
         trace: TracebackType | None,
     ) -> Any:  # noqa: ANN401
         leave = partial(self._leave, kind, error, trace)
-        return self._ties.end_with(leave, is_over=self._is_over)
+        is_unanswered = self._is_unanswered if kind is None else None  # else it rolls back
+        return self._ties.end_with(leave, is_over=self._is_over, is_unanswered=is_unanswered)
 
     def _leave(
         self,

@@ -15,7 +15,7 @@ from holdfast.runtime import threads as runtime
 from holdfast.sql_rows._sync.commit_blocks import CommitBlock, TyingBlock
 from holdfast.sql_rows._sync.ties import Tie, Ties, ties_of
 from holdfast.sql_rows.ending.threads import SYNC_FORM, waited_for
-from holdfast.sql_rows.transactions import is_over
+from holdfast.sql_rows.transactions import is_closed, is_over, is_unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +90,13 @@ def _tie_to_sqlalchemy(lease: Lease, target: Any) -> None:  # noqa: ANN401
     listen = import_module("sqlalchemy.event").listen
     if hasattr(target, "get_bind"):
         listen(target, "before_commit", lambda _session: ties.check())
+        listen(target, "after_commit", lambda _session: ties.commit_was_answered())
         listen(target, "after_transaction_end", partial(_session_ended, ties))
+        watch = partial(_watch_commits, ties, weakref.WeakSet())
+        listen(target, "after_begin", lambda _session, _transaction, one: watch(one))
+        # Those that had begun before are listed nowhere else.
+        for one, *_ in set(target.get_transaction()._connections.values()):  # noqa: SLF001
+            watch(one)
     else:
         listen(target, "commit", partial(_commits, ties))
         listen(target, "rollback", partial(_rolls_back, ties))
@@ -110,45 +116,89 @@ def _begin(target: Any) -> None:  # noqa: ANN401
 
 def _session_ended(ties: Ties, _session: object, transaction: Any) -> None:  # noqa: ANN401
     if transaction.parent is None:  # else a savepoint is over, and the rest goes on
-        waited_for(ties.end())
+        waited_for(ties.settle())
+
+
+def _watch_commits(ties: Ties, watched: weakref.WeakSet[Any], connection: Any) -> None:  # noqa: ANN401
+    """See what comes of the commits of a connection that a session uses, whose hooks tell not."""
+    if connection in watched:
+        return
+    watched.add(connection)
+    listen = import_module("sqlalchemy.event").listen
+    listen(connection, "commit", partial(_commit_now, ties))
+    # In two phases it cannot be done from here: one that fails counts as not answered.
+    listen(connection, "commit_twophase", lambda *_: ties.commit_was_sent())
 
 
 def _commits(ties: Ties, connection: Any) -> None:  # noqa: ANN401
     if not ties:
         return
-    # A connection tells only that it is about to commit. So it is done here, and once more by
-    # SQLAlchemy, when nothing is left to commit.
     try:
         ties.check()
-        _do(connection, connection.dialect.do_commit)
     except BaseException:
-        # The caller may go on with the connection: nothing of what was refused, by us or by the
-        # database, may stay in it. SQLAlchemy's own rollback does not reach the driver from here.
         with suppress(Exception):  # of the two errors the first one tells what happened
             _rolls_back(ties, connection)
         raise
+    try:
+        _commit_now(ties, connection)
+    except BaseException:
+        waited_for(ties.settle())
+        raise
     waited_for(ties.end())
+
+
+def _commit_now(ties: Ties, connection: Any) -> None:  # noqa: ANN401
+    """Commit here, and know whether that was answered.
+
+    A connection tells only that it is about to commit. So it is done here, and once more by
+    SQLAlchemy, when nothing is left to commit.
+    """
+    if not ties:
+        return
+    driver = connection.connection  # raises if it was lost before: then nothing is sent
+    is_answered = False
+    try:
+        _do(connection, connection.dialect.do_commit, driver)
+        is_answered = True
+    except BaseException:
+        # The caller may go on with the connection: nothing of what was refused by the database
+        # may stay in it. SQLAlchemy's own rollback does not reach the driver from here. And a
+        # connection that answers a rollback has answered the commit before it.
+        with suppress(Exception):  # of the two errors the first one tells what happened
+            is_answered = _roll_back_now(connection)
+        raise
+    finally:
+        if not is_answered:
+            ties.run_out()
 
 
 def _rolls_back(ties: Ties, connection: Any) -> None:  # noqa: ANN401
     if not ties:
         return
     try:
-        if not (connection.closed or connection.invalidated):
-            _do(connection, connection.dialect.do_rollback)
+        _roll_back_now(connection)
+    finally:
+        waited_for(ties.end())
+
+
+def _roll_back_now(connection: Any) -> bool:  # noqa: ANN401
+    """Whether there was a connection to roll back by, which has then answered."""
+    if connection.closed or connection.invalidated:
+        return False
+    try:
+        _do(connection, connection.dialect.do_rollback, connection.connection)
     except BaseException:
         # Nobody knows what it is in now. It is given up, as SQLAlchemy's pool does.
         if not (connection.closed or connection.invalidated):
             connection.invalidate()
         raise
-    finally:
-        waited_for(ties.end())
+    return True
 
 
-def _do(connection: Any, act: Callable[[Any], None]) -> None:  # noqa: ANN401
+def _do(connection: Any, act: Callable[[Any], None], driver: Any) -> None:  # noqa: ANN401
     """Do it as SQLAlchemy does: its callers wait for its errors, not for the driver's."""
     try:
-        act(connection.connection)
+        act(driver)
     except BaseException as error:  # noqa: BLE001 - it is raised again, in whichever form
         connection._handle_dbapi_exception(error, None, None, None, None)  # noqa: SLF001
 
@@ -187,9 +237,16 @@ def _refuse_unseen(connection: Any) -> None:  # noqa: ANN401
 def _ends(connection: Any, ties: Ties, library: str, verb: str) -> None:  # noqa: ANN401
     """Do what the method of that name does, and release what was tied to the transaction."""
     one = connection()
+    can_be_sent = False
     if verb == "commit":
         ties.check()
-    ties.end_with(partial(getattr(type(one), verb), one), is_over=partial(is_over, one, library))
+        can_be_sent = not is_closed(one, library)
+    ties.end_with(
+        partial(getattr(type(one), verb), one),
+        is_over=partial(is_over, one, library),
+        is_unanswered=partial(is_unanswered, one, library) if can_be_sent else None,
+        settles=verb != "close",
+    )
 
 
 def _block_of_sqlite(lease: Lease, connection: Any) -> TyingBlock:  # noqa: ANN401
@@ -210,7 +267,12 @@ def _transaction(connection: Any, ties: Ties, *args: Any, **options: Any) -> Any
     is_outermost = one.info.transaction_status == IDLE
     if not is_outermost:
         return block
-    return CommitBlock(ties, block, is_over=partial(is_over, one, "psycopg"))
+    return CommitBlock(
+        ties,
+        block,
+        is_over=partial(is_over, one, "psycopg"),
+        is_unanswered=partial(is_unanswered, one, "psycopg"),
+    )
 
 
 # -- Django ----------------------------------------------------------------------------
@@ -223,10 +285,27 @@ def _tie_to_django(lease: Lease, target: Any) -> None:  # noqa: ANN401
             "Django is in no transaction here, and would call at once what waits for the commit: "
             "enter transaction.atomic() first"
         )
-    # A rollback drops what waits for the commit, and says nothing. Then the tie is dropped too,
-    # and the client's background releases the lease.
-    connection.on_commit(partial(_after_commit, Tie(lease)))
+    connection.on_commit(_AfterCommit(Tie(lease), connection))
 
 
-def _after_commit(one: Tie) -> None:
-    waited_for(one.end())
+class _AfterCommit:
+    """What Django calls after the commit, and drops without a word after anything else.
+
+    After a rollback the tie is dropped too, and the client's background releases the lease. Django
+    resets `errors_occurred` when a rollback was answered; it does not when the connection was
+    lost, perhaps in the middle of the commit.
+    """
+
+    def __init__(self, tie: Tie, connection: Any) -> None:  # noqa: ANN401 - Django's
+        self._tie: Tie | None = tie
+        self._connection = connection
+
+    def __call__(self) -> None:
+        if self._tie is not None:
+            tie, self._tie = self._tie, None
+            waited_for(tie.end())
+
+    def __del__(self) -> None:
+        tie = getattr(self, "_tie", None)  # None if it was interrupted before it was made
+        if tie is not None and self._connection.errors_occurred:
+            tie.run_out_if_dropped()
