@@ -49,8 +49,8 @@ def hammer(url: str, scene: Scene, *, at_most: int | None = None, **options: obj
         with _set(stage, scene, "counting"):
             # Some more: which way a scene takes depends on who is quicker.
             count = places(lambda: scene.act(stage)) * 11 // 10
-        step = _step(count, at_most)
-        for place in range(0, count, step):
+        spread = steps(count, at_most)
+        for place in spread:
             with _set(stage, scene, f"at {place}"):
                 where = interrupt(lambda: scene.act(stage), at=place)
             try:
@@ -58,7 +58,7 @@ def hammer(url: str, scene: Scene, *, at_most: int | None = None, **options: obj
             except BaseException as error:
                 error.add_note(f"interrupted at place {place}: {where}")
                 raise
-        return len(range(0, count, step))
+        return len(spread)
 
 
 def hammer_close(url: str, *, at_most: int | None = None, **options: object) -> int:
@@ -127,6 +127,11 @@ def _is_waited_for(stage: Stage) -> bool:
         return bool(stage.rival.inspect(stage.door).line)
     # Nobody tells who waits where there is no line, but the one who was refused.
     return any(one.stands for one in stage.locks._client.asking())
+
+
+def steps(count: int, at_most: int | None) -> range:
+    """Return the numbers of the places, spread evenly, so that there are no more than that."""
+    return range(0, count, _step(count, at_most))
 
 
 def _step(count: int, at_most: int | None) -> int:

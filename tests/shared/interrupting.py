@@ -84,8 +84,13 @@ def places(action: Callable[[], object]) -> int:
     return count
 
 
-def interrupt(action: Callable[[], object], *, at: int) -> str | None:
-    """Run the action and interrupt it once; return where, or None if it ended before."""
+def interrupt(
+    action: Callable[[], object], *, at: int, handle: Callable[[], object] | None = None
+) -> str | None:
+    """Run the action and interrupt it once; return where, or None if it ended before.
+
+    The interrupt may be handled: while it is, its frames are still there.
+    """
     where: str | None = None
     left, found = at, Places()
 
@@ -104,6 +109,8 @@ def interrupt(action: Callable[[], object], *, at: int) -> str | None:
     try:
         _profiled(action, look)
     except Interrupt as error:
+        if handle is not None:
+            handle()
         # Its frames would keep alive what they own.
         error.__traceback__ = None
     return where

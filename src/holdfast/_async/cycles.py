@@ -1,8 +1,10 @@
 """A cycle of waiting within one client: whoever would close it is told at once.
 
 Only what is certain counts. A wait that ends by itself soon, can be or was cancelled, or may be
-served by another shard is no link; nor is a lease that ends by itself, or that somebody else may
-release than who waits. What other clients hold is not known here, so they are taken to go on.
+served by another shard is no link; nor is a lease that ends by itself, that somebody else may
+release than who waits, or that nobody has because an interrupt struck before it was returned or
+while it was released: the background ends that. What other clients hold is not known here, so
+they are taken to go on.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ def _closed_by(client: AsyncClient, wait: Wait[runtime.Context]) -> Sequence[Lin
 
 def _is_bound(hold: AsyncHold, who: runtime.Context) -> bool:
     """Whether nobody but who waits ends the hold: it is in its block, or in its hands alone."""
-    if not hold.renews or hold.capped_at != NEVER:
+    if not hold.renews or hold.capped_at != NEVER or not hold.has_handles():
         return False
     if any(block.context is who for block in each(hold.blocks)):
         return True

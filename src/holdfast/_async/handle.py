@@ -28,6 +28,7 @@ class AsyncHandle:
         "ended_by",
         "hold",
         "is_ended",
+        "is_left_behind",
         "is_released",
         "lease",
         "lock",
@@ -43,6 +44,8 @@ class AsyncHandle:
         self.lease: weakref.ref[AsyncLease] | None = None
         self.is_released: bool = False
         self.is_ended: bool = False
+        self.is_left_behind: bool = False
+        """Whether an interrupt has left it to the background, which ends it: nobody has it."""
         self.ended_by: str = "released"
 
     def is_kept(self) -> bool:

@@ -99,18 +99,27 @@ class AsyncLock(StaysHere):
         if others:
             checked_keywords(others, accepted=("timeout", "cancel"), what="acquire()")
         attempt = AsyncAcquisition(self._client, self, timeout=seconds, cancel=cancel)
-        answer = await attempt.run()
-        if isinstance(answer, Refused):
-            raise self.timed_out(answer)
-        attempt.owes = False  # the caller has it: nothing strikes between this and the return
-        return answer
+        try:
+            answer = await attempt.run()
+            if isinstance(answer, Refused):
+                raise self.timed_out(answer)  # noqa: TRY301 - a task goes through each frame
+            attempt.owes = False  # the caller has it: nothing strikes between this and the return
+            return answer  # noqa: TRY300 - as above
+        except BaseException:
+            attempt.leave_behind()
+            raise
 
     async def try_acquire(self) -> AsyncLease | None:
         """Return a lease, or None when somebody else holds it; joins no line."""
         attempt = AsyncAcquisition(self._client, self, timeout=0.0)
-        answer = await attempt.run()
-        attempt.owes = False  # as above
-        return None if isinstance(answer, Refused) else answer
+        try:
+            answer = await attempt.run()
+            lease = None if isinstance(answer, Refused) else answer
+            attempt.owes = False  # as above
+            return lease  # noqa: TRY300 - as above
+        except BaseException:
+            attempt.leave_behind()
+            raise
 
     async def release(self) -> None:
         """End the innermost lease that this thread or task has of this lock object."""
@@ -203,22 +212,26 @@ class AsyncLock(StaysHere):
 
     async def __aenter__(self) -> AsyncLease:
         attempt = AsyncAcquisition(self._client, self, timeout=self.options.timeout)
-        lease = await attempt.run()
-        if isinstance(lease, Refused):
-            raise self.timed_out(lease)
         try:
-            lease.enter_block(attempt.context)
-        except LeaseLost:
-            await lease.release()  # which says so too
+            lease = await attempt.run()
+            if isinstance(lease, Refused):
+                raise self.timed_out(lease)  # noqa: TRY301 - as in `acquire`
+            try:
+                lease.enter_block(attempt.context)
+            except LeaseLost:
+                await lease.release()  # which says so too
+                raise
+            duty: AsyncDuty | None = None
+            if runtime.STRUCK_ANYWHERE:
+                duty = AsyncDuty(self._client, attempt.handles, entered=self._entered, block=lease)
+            self._entered.push(lease)
+            if duty is not None:
+                runtime.keep_for_block(self, duty)
+            attempt.owes = False  # from here on the block has it
+            return lease  # noqa: TRY300 - as in `acquire`
+        except BaseException:
+            attempt.leave_behind()
             raise
-        duty: AsyncDuty | None = None
-        if runtime.STRUCK_ANYWHERE:
-            duty = AsyncDuty(self._client, attempt.handles, entered=self._entered, block=lease)
-        self._entered.push(lease)
-        if duty is not None:
-            runtime.keep_for_block(self, duty)
-        attempt.owes = False  # from here on the block has it
-        return lease
 
     @runtime.leaves_block
     def __aexit__(

@@ -226,9 +226,13 @@ class AsyncLocks(AsyncOpening):
         """
         checked_keywords(options, accepted=("renew", "max_hold", "on_lost"), what="adopt()")
         attempt = AsyncAdoption(self._client, text, LockOptions(**options))
-        lease = await attempt.adopt()
-        attempt.owes = False  # the caller has it: nothing strikes between this and the return
-        return lease
+        try:
+            lease = await attempt.adopt()
+            attempt.owes = False  # the caller has it: nothing strikes between this and the return
+            return lease  # noqa: TRY300 - as above
+        except BaseException:
+            attempt.leave_behind()
+            raise
 
     def _options(self, given: LockKeywords) -> LockOptions:
         return lock_options(given, ttl=self._defaults.ttl) if given else self._defaults

@@ -35,8 +35,14 @@ if TYPE_CHECKING:
     from holdfast._async.lease import AsyncLease
     from holdfast.model import Grant
 
-Attempts = dict[str, AsyncAcquisition]
-"""By name; kept by whoever asks until the leases are handed over."""
+
+class Attempts(dict[str, AsyncAcquisition]):
+    """By name; kept by whoever asks until the leases are handed over."""
+
+    def leave_behind(self) -> None:
+        """Let the background end what no caller gets."""
+        for one in self.values():
+            one.leave_behind()
 
 
 class _ManyBlock:
@@ -81,9 +87,13 @@ class AsyncAllOf(StaysHere):
         """Return the leases in the order of the names as given; the timeout is for all."""
         seconds = self._options.timeout if timeout is UNSET else checked_timeout(timeout)
         together, attempts = Together(), Attempts()
-        leases = await self._acquire(seconds, together, attempts)
-        together.owes = False  # the caller has them: nothing strikes between this and the return
-        return leases
+        try:
+            leases = await self._acquire(seconds, together, attempts)
+            together.owes = False  # the caller has them: nothing strikes before the return
+            return leases  # noqa: TRY300 - as above
+        except BaseException:
+            attempts.leave_behind()
+            raise
 
     async def _acquire(
         self, timeout: float | None, together: Together, attempts: Attempts
@@ -206,20 +216,24 @@ class AsyncAllOf(StaysHere):
 
     async def __aenter__(self) -> tuple[AsyncLease, ...]:
         together, attempts, context = Together(), Attempts(), runtime.context()
-        leases = await self._acquire(self._options.timeout, together, attempts)
-        async with runtime.ExitStack() as stack:
-            # Each is released whatever happens; entering one that was lost meanwhile raises.
-            for lease in leases:
-                stack.push_async_exit(lease)
-            for lease in leases:
-                lease.enter_block(context)
-            block = _ManyBlock(stack.pop_all(), weakref.ref(context))
-        handles = [handle for one in attempts.values() for handle in one.handles]
-        duty = AsyncDuty(self._client, handles, entered=self._entered, block=block)
-        self._entered.push(block)
-        runtime.keep_for_block(self, duty)
-        together.owes = False  # from here on the block has them
-        return leases
+        try:
+            leases = await self._acquire(self._options.timeout, together, attempts)
+            async with runtime.ExitStack() as stack:
+                # Each is released whatever happens; entering one that was lost meanwhile raises.
+                for lease in leases:
+                    stack.push_async_exit(lease)
+                for lease in leases:
+                    lease.enter_block(context)
+                block = _ManyBlock(stack.pop_all(), weakref.ref(context))
+            handles = [handle for one in attempts.values() for handle in one.handles]
+            duty = AsyncDuty(self._client, handles, entered=self._entered, block=block)
+            self._entered.push(block)
+            runtime.keep_for_block(self, duty)
+            together.owes = False  # from here on the block has them
+            return leases  # noqa: TRY300 - as in `acquire`
+        except BaseException:
+            attempts.leave_behind()
+            raise
 
     @runtime.leaves_block
     async def __aexit__(

@@ -87,6 +87,8 @@ class Acquisition:
     _together: Together | None = None
     _is_unanswered = False
     stands: bool = False
+    has_ended: bool = False
+    """Whether something ended it before it returned: it asks no more, though it may live on."""
     _outage: Outage | None = None
     _answered_at: float | None = None
     _held = Held(())
@@ -122,10 +124,21 @@ class Acquisition:
             self.cancel = cancel
         self.claim: Claim = claim or client.new_claim(lock, context=context, queues=queues)
 
-    def __del__(self) -> None:
+    def leave_behind(self) -> None:
+        """Let the background end what no caller gets, because something ended this acquire.
+
+        It would do so when the frames are gone. But whoever caught the interrupt has them in its
+        traceback, and may ask for the same lock before it drops that.
+        """
         # It may strike anywhere, also inside a step that another lock protects: no more than this.
+        self.has_ended = True
+        self.stands = False  # as in `_withdraw`
         if self.owes and (self._together is None or self._together.owes):
             self._client.left_behind(self)
+            self.owes = False  # the background has it: `__del__` need not hand it over again
+
+    def __del__(self) -> None:
+        self.leave_behind()
 
     def clear_up(self) -> None:
         """Leave nothing behind, in the background: whoever asked is not there any more."""
@@ -190,6 +203,7 @@ class Acquisition:
             # handle by then is ended by that.
             if not self.handles:
                 self._withdraw_after(error)
+            self.leave_behind()
             raise
         finally:
             client.ends_asking(self)

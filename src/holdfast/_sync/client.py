@@ -126,7 +126,8 @@ class Client:
     def asking(self) -> list[Acquisition]:
         """Return whoever asks or waits."""
         with self.state:
-            return [one for ref in self._asking.values() if (one := ref()) is not None]
+            found = [ref() for ref in self._asking.values()]
+        return [one for one in found if one is not None and not one.has_ended]
 
     def rouse_cancelled(self) -> bool:
         """Let whoever was told to wait no longer find that out; whether anybody may be told."""
@@ -196,7 +197,13 @@ class Client:
         self.holds.remove(hold)
 
     def left_behind(self, what: Acquisition | Duty) -> None:
-        """Let the background clear up what an interrupt left; no lock is taken, from any thread."""
+        """Let the background clear up what an interrupt left; no lock is taken, from any thread.
+
+        From now on it is in nobody's way here: whoever asks for the same waits until it is ended,
+        and neither enters it again nor takes it for a deadlock.
+        """
+        for handle in what.handles:
+            handle.is_left_behind = True
         self._left_behind.append(what)
         self.watchdog.kick()
 

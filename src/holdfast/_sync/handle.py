@@ -30,6 +30,7 @@ class Handle:
         "ended_by",
         "hold",
         "is_ended",
+        "is_left_behind",
         "is_released",
         "lease",
         "lock",
@@ -45,6 +46,8 @@ class Handle:
         self.lease: weakref.ref[Lease] | None = None
         self.is_released: bool = False
         self.is_ended: bool = False
+        self.is_left_behind: bool = False
+        """Whether an interrupt has left it to the background, which ends it: nobody has it."""
         self.ended_by: str = "released"
 
     def is_kept(self) -> bool:

@@ -202,8 +202,9 @@ class Hold:
         # No generator: Python swallows an interrupt that strikes while it drops one.
         for ref in each(self._handles):
             one = ref()
-            if one is not None and one is not beside and not one.is_released:
-                return True
+            if one is None or one is beside or one.is_released or one.is_left_behind:
+                continue
+            return True
         return False
 
     def run_out(self) -> None:

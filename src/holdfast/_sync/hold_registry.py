@@ -163,7 +163,7 @@ class HoldRegistry:
                 name
                 for name, holds in self._by_name.items()
                 for hold in each(holds)
-                if hold.context() is context
+                if hold.context() is context and hold.has_handles()
             }
 
     def kept(self) -> list[Hold]:

@@ -101,18 +101,27 @@ class Lock(StaysHere):
         if others:
             checked_keywords(others, accepted=("timeout", "cancel"), what="acquire()")
         attempt = Acquisition(self._client, self, timeout=seconds, cancel=cancel)
-        answer = attempt.run()
-        if isinstance(answer, Refused):
-            raise self.timed_out(answer)
-        attempt.owes = False  # the caller has it: nothing strikes between this and the return
-        return answer
+        try:
+            answer = attempt.run()
+            if isinstance(answer, Refused):
+                raise self.timed_out(answer)  # noqa: TRY301 - a task goes through each frame
+            attempt.owes = False  # the caller has it: nothing strikes between this and the return
+            return answer  # noqa: TRY300 - as above
+        except BaseException:
+            attempt.leave_behind()
+            raise
 
     def try_acquire(self) -> Lease | None:
         """Return a lease, or None when somebody else holds it; joins no line."""
         attempt = Acquisition(self._client, self, timeout=0.0)
-        answer = attempt.run()
-        attempt.owes = False  # as above
-        return None if isinstance(answer, Refused) else answer
+        try:
+            answer = attempt.run()
+            lease = None if isinstance(answer, Refused) else answer
+            attempt.owes = False  # as above
+            return lease  # noqa: TRY300 - as above
+        except BaseException:
+            attempt.leave_behind()
+            raise
 
     def release(self) -> None:
         """End the innermost lease that this thread or task has of this lock object."""
@@ -205,22 +214,26 @@ class Lock(StaysHere):
 
     def __enter__(self) -> Lease:
         attempt = Acquisition(self._client, self, timeout=self.options.timeout)
-        lease = attempt.run()
-        if isinstance(lease, Refused):
-            raise self.timed_out(lease)
         try:
-            lease.enter_block(attempt.context)
-        except LeaseLost:
-            lease.release()  # which says so too
+            lease = attempt.run()
+            if isinstance(lease, Refused):
+                raise self.timed_out(lease)  # noqa: TRY301 - as in `acquire`
+            try:
+                lease.enter_block(attempt.context)
+            except LeaseLost:
+                lease.release()  # which says so too
+                raise
+            duty: Duty | None = None
+            if runtime.STRUCK_ANYWHERE:
+                duty = Duty(self._client, attempt.handles, entered=self._entered, block=lease)
+            self._entered.push(lease)
+            if duty is not None:
+                runtime.keep_for_block(self, duty)
+            attempt.owes = False  # from here on the block has it
+            return lease  # noqa: TRY300 - as in `acquire`
+        except BaseException:
+            attempt.leave_behind()
             raise
-        duty: Duty | None = None
-        if runtime.STRUCK_ANYWHERE:
-            duty = Duty(self._client, attempt.handles, entered=self._entered, block=lease)
-        self._entered.push(lease)
-        if duty is not None:
-            runtime.keep_for_block(self, duty)
-        attempt.owes = False  # from here on the block has it
-        return lease
 
     @runtime.leaves_block
     def __exit__(

@@ -228,9 +228,13 @@ class Locks(Opening):
         """
         checked_keywords(options, accepted=("renew", "max_hold", "on_lost"), what="adopt()")
         attempt = Adoption(self._client, text, LockOptions(**options))
-        lease = attempt.adopt()
-        attempt.owes = False  # the caller has it: nothing strikes between this and the return
-        return lease
+        try:
+            lease = attempt.adopt()
+            attempt.owes = False  # the caller has it: nothing strikes between this and the return
+            return lease  # noqa: TRY300 - as above
+        except BaseException:
+            attempt.leave_behind()
+            raise
 
     def _options(self, given: LockKeywords) -> LockOptions:
         return lock_options(given, ttl=self._defaults.ttl) if given else self._defaults

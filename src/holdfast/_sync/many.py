@@ -37,8 +37,14 @@ if TYPE_CHECKING:
     from holdfast._sync.lease import Lease
     from holdfast.model import Grant
 
-Attempts = dict[str, Acquisition]
-"""By name; kept by whoever asks until the leases are handed over."""
+
+class Attempts(dict[str, Acquisition]):
+    """By name; kept by whoever asks until the leases are handed over."""
+
+    def leave_behind(self) -> None:
+        """Let the background end what no caller gets."""
+        for one in self.values():
+            one.leave_behind()
 
 
 class _ManyBlock:
@@ -83,9 +89,13 @@ class AllOf(StaysHere):
         """Return the leases in the order of the names as given; the timeout is for all."""
         seconds = self._options.timeout if timeout is UNSET else checked_timeout(timeout)
         together, attempts = Together(), Attempts()
-        leases = self._acquire(seconds, together, attempts)
-        together.owes = False  # the caller has them: nothing strikes between this and the return
-        return leases
+        try:
+            leases = self._acquire(seconds, together, attempts)
+            together.owes = False  # the caller has them: nothing strikes before the return
+            return leases  # noqa: TRY300 - as above
+        except BaseException:
+            attempts.leave_behind()
+            raise
 
     def _acquire(
         self, timeout: float | None, together: Together, attempts: Attempts
@@ -208,20 +218,24 @@ class AllOf(StaysHere):
 
     def __enter__(self) -> tuple[Lease, ...]:
         together, attempts, context = Together(), Attempts(), runtime.context()
-        leases = self._acquire(self._options.timeout, together, attempts)
-        with runtime.ExitStack() as stack:
-            # Each is released whatever happens; entering one that was lost meanwhile raises.
-            for lease in leases:
-                stack.push(lease)
-            for lease in leases:
-                lease.enter_block(context)
-            block = _ManyBlock(stack.pop_all(), weakref.ref(context))
-        handles = [handle for one in attempts.values() for handle in one.handles]
-        duty = Duty(self._client, handles, entered=self._entered, block=block)
-        self._entered.push(block)
-        runtime.keep_for_block(self, duty)
-        together.owes = False  # from here on the block has them
-        return leases
+        try:
+            leases = self._acquire(self._options.timeout, together, attempts)
+            with runtime.ExitStack() as stack:
+                # Each is released whatever happens; entering one that was lost meanwhile raises.
+                for lease in leases:
+                    stack.push(lease)
+                for lease in leases:
+                    lease.enter_block(context)
+                block = _ManyBlock(stack.pop_all(), weakref.ref(context))
+            handles = [handle for one in attempts.values() for handle in one.handles]
+            duty = Duty(self._client, handles, entered=self._entered, block=block)
+            self._entered.push(block)
+            runtime.keep_for_block(self, duty)
+            together.owes = False  # from here on the block has them
+            return leases  # noqa: TRY300 - as in `acquire`
+        except BaseException:
+            attempts.leave_behind()
+            raise
 
     @runtime.leaves_block
     def __exit__(

@@ -102,19 +102,26 @@ class Sharded(StaysHere):
         if others:
             checked_keywords(others, accepted=("timeout", "cancel"), what="acquire_any()")
         taking = _Taking(self, seconds, cancel)
-        lease = taking.run()
-        taking.together.owes = False  # the caller has it: nothing strikes before the return
-        return lease
+        try:
+            lease = taking.run()
+            taking.together.owes = False  # the caller has it: nothing strikes before the return
+            return lease  # noqa: TRY300 - as above
+        except BaseException:
+            taking.leave_behind()
+            raise
 
     def try_acquire_any(self) -> ShardLease | None:
         """Return a lease on a shard that is free, or None if none is; joins no line."""
         taking = _Taking(self, 0.0, None)
         try:
             lease = taking.run()
+            taking.together.owes = False  # as above
+            return lease  # noqa: TRY300 - as above
         except AcquireTimeout:
             return None
-        taking.together.owes = False  # as above
-        return lease
+        except BaseException:
+            taking.leave_behind()
+            raise
 
     def lock_of(self, shard: int) -> Lock:
         """Return the lock of a shard."""
@@ -126,18 +133,22 @@ class Sharded(StaysHere):
 
     def __enter__(self) -> ShardLease:
         taking = _Taking(self, self._options.timeout, None)
-        lease = taking.run()
         try:
-            lease.enter_block(taking.context)
-        except LeaseLost:
-            lease.release()  # which says so too
+            lease = taking.run()
+            try:
+                lease.enter_block(taking.context)
+            except LeaseLost:
+                lease.release()  # which says so too
+                raise
+            handles = [handle for one in taking.attempts for handle in one.handles]
+            duty = Duty(self._client, handles, entered=self._entered, block=lease)
+            self._entered.push(lease)
+            runtime.keep_for_block(self, duty)
+            taking.together.owes = False  # from here on the block has it
+            return lease  # noqa: TRY300 - as in `acquire_any`
+        except BaseException:
+            taking.leave_behind()
             raise
-        handles = [handle for one in taking.attempts for handle in one.handles]
-        duty = Duty(self._client, handles, entered=self._entered, block=lease)
-        self._entered.push(lease)
-        runtime.keep_for_block(self, duty)
-        taking.together.owes = False  # from here on the block has it
-        return lease
 
     @runtime.leaves_block
     def __exit__(
@@ -200,8 +211,14 @@ class _Taking:
                 closing=error.closing,
             ) from None
 
+    def leave_behind(self) -> None:
+        """Let the background end what no caller gets."""
+        for one in self.attempts:
+            one.leave_behind()
+
     def _holds(self, shard: int) -> bool:
-        return self.client.holds.of(self.context, self.sharded.names[shard]) is not None
+        hold = self.client.holds.of(self.context, self.sharded.names[shard])
+        return hold is not None and hold.has_handles()
 
     def _first_free(self, first: int) -> ShardLease:
         shards = self.sharded.shards
