@@ -256,5 +256,6 @@ class LocksClosed(LockError, RuntimeError):
 class ConfigurationError(LockError, ValueError):
     """A value that Holdfast cannot work with; the message says what it accepts."""
 
+    # 500: a wrong password or address is the service's mistake, not that of its client.
     exit_code = 78
-    http_status = 400
+    http_status = 500

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from refusal import refusal
 
-from holdfast import AsyncLocks, ConfigurationError
+from holdfast import AsyncLocks, ConfigurationError, Locks
 
 ASKS: dict[str, Callable[[AsyncLocks], Any]] = {
     "acquire": lambda locks: locks.lock("door").acquire(),
@@ -104,20 +103,38 @@ def test_a_sync_lock_does_not_decorate_what_runs_after_the_call(store, function,
 
 
 @pytest.mark.parametrize(
-    "function", [_plain, _generator, _async_generator], ids=["def", "generator", "async generator"]
+    ("function", "block"),
+    [
+        (_generator, "`with locks.lock(...):` inside it, with a client of holdfast.Locks,"),
+        (
+            _async_generator,
+            "`async with locks.lock(...):` inside it, with a client of holdfast.AsyncLocks,",
+        ),
+    ],
+    ids=["generator", "async generator"],
 )
 @pytest.mark.parametrize("how", ["lock", "locked"])
-def test_an_asyncio_lock_decorates_nothing_but_an_async_def(store, function, how):
+@pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
+def test_a_generator_is_refused_with_what_to_do_instead(function, block, how, flavour):
+    """Neither flavour can decorate one, so neither sends its user to the other."""
+    told = refusal(lambda: getattr(flavour("memory://"), how)("door")(function))
+
+    assert block in told
+    assert "returns all items at once" in told
+    assert "decorate it with a lock of" not in told
+
+
+@pytest.mark.parametrize("how", ["lock", "locked"])
+def test_an_asyncio_lock_decorates_nothing_but_an_async_def(store, how):
     """The sentence names the flavour that can."""
     locks = AsyncLocks(store.url)
     decorate = locks.lock("door") if how == "lock" else locks.locked("door")
 
-    told = refusal(lambda: decorate(function))
+    told = refusal(lambda: decorate(_plain))
 
     assert "the asyncio flavour" in told
-    if inspect.isfunction(function) and function is _plain:
-        assert "_plain is a plain def" in told
-        assert "holdfast.Locks" in told
+    assert "_plain is a plain def" in told
+    assert "holdfast.Locks" in told
     assert store.is_unchanged()
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 from refusal import refusal
 
-from holdfast import ConfigurationError, Locks
+from holdfast import AsyncLocks, ConfigurationError, Locks
 
 BAD_NAMES = [
     pytest.param("", ConfigurationError, "must not be empty", id="empty"),
@@ -26,6 +28,16 @@ ENTRANCES = {
     "inspect": lambda locks, name: locks.inspect(name),
     "break_": lambda locks, name: locks.break_(name),
     "locked": lambda locks, name: locks.locked(lambda: name)(lambda: None)(),
+}
+
+
+MAKERS = {
+    "lock": lambda locks, name: locks.lock(name),
+    "rwlock": lambda locks, name: locks.rwlock(name).read(),
+    "semaphore": lambda locks, name: locks.semaphore(name, capacity=2),
+    "all": lambda locks, name: locks.all(name),
+    "striped": lambda locks, name: locks.striped(name, "key"),
+    "sharded": lambda locks, name: locks.sharded(name, shards=3),
 }
 
 
@@ -75,3 +87,45 @@ def test_all_of_nothing_or_of_one_name_twice_is_refused(store, names, sentence):
     """Neither can be what was meant."""
     assert sentence in refusal(lambda: store.locks.all(*names))
     assert store.is_unchanged()
+
+
+@pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
+@pytest.mark.parametrize("name", ["order:{order_id}", "order:{order.id!r:>4}", "{rows[0]}!"])
+@pytest.mark.parametrize("entrance", ["lock", "rwlock", "semaphore", "all", "striped", "sharded"])
+def test_a_field_that_nothing_fills_in_is_warned_about_once(flavour, name, entrance):
+    """The `f` was forgotten: one lock for all orders, and everything seems to work."""
+    locks = flavour("memory://")
+
+    with pytest.warns(RuntimeWarning, match=r"not filled in here.*write f\"") as warned:
+        [MAKERS[entrance](locks, name) for _ in range(3)]
+
+    assert [one.filename for one in warned] == [__file__]
+
+
+@pytest.mark.parametrize(
+    "name", ["order:17", "{17}", "{door}", "{}", "a{b", '{"id": 1}', "{user 1}", "set:{a,b}"]
+)
+def test_braces_around_anything_else_are_no_reason_to_warn(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Locks("memory://").lock(name)
+
+
+def test_a_hash_tag_is_warned_about_once_for_all_its_values():
+    locks = Locks("memory://")
+
+    with pytest.warns(RuntimeWarning, match="not filled in here") as warned:
+        [locks.lock(f"{{user{number}}}:cart") for number in range(50)]
+
+    assert len(warned) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_locked_fills_in_is_not_warned_about():
+    locks = Locks("memory://")
+
+    @locks.locked("order:{order_id}")
+    def ship(order_id: int) -> int:
+        return order_id
+
+    assert ship(17) == 17

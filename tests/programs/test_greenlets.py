@@ -104,6 +104,60 @@ def test_a_request_of_a_greenlet_ends_in_time_although_the_server_does_not_answe
     assert done.stdout in ("OutcomeUnknown\n", "BackendUnavailable\n"), done.stderr
 
 
+LATE = """
+    import os, sys
+    import holdfast
+
+    order = sys.argv[2].split()
+    locks = None
+    for step in order:
+        if step == "make":
+            locks = holdfast.Locks(sys.argv[1])
+        elif step == "use":
+            with locks.lock("door"):
+                pass
+        elif step == "look":
+            locks.inspect("door")
+        elif step == "fork" and (child := os.fork()):
+            sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        elif step == "patch":
+            from gevent import monkey
+            monkey.patch_all()
+"""
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "patch make",
+        "make patch use",
+        "make patch look",
+        "make use patch use",
+        "fork patch make",
+        "make use fork patch use",
+    ],
+)
+def test_gevent_that_patches_after_the_import_is_refused_with_the_right_order(tmp_path, order):
+    """As gunicorn does with --preload: it imports the program, forks, and patches then.
+
+    Waiting would stop all greenlets, those too that renew and release, and leases be lost.
+    """
+    done = run(LATE, f"sqlite://{tmp_path}/locks.db", order)
+
+    assert "holdfast.errors.ConfigurationError: gevent has replaced" in done.stderr
+    assert "gevent.monkey.patch_all() first and import holdfast after it" in done.stderr
+
+
+def test_a_client_that_is_made_before_a_fork_serves_greenlets_if_gevent_came_first(tmp_path):
+    done = run(
+        "from gevent import monkey; monkey.patch_all()\n" + textwrap.dedent(LATE),
+        f"sqlite://{tmp_path}/locks.db",
+        "make use fork patch use look",
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_eventlet_is_refused_with_a_sentence():
     done = run(
         """

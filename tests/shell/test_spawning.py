@@ -9,6 +9,7 @@ import weakref
 import pytest
 from interrupting import interrupt, places
 
+import holdfast
 from holdfast.runtime import threads
 
 
@@ -57,3 +58,21 @@ def test_that_no_thread_is_to_be_had_is_told_while_another_error_is_handled(monk
     except IndexError:
         with pytest.raises(RuntimeError, match="can't start new thread"):
             spawn()
+
+
+@pytest.mark.parametrize("kind", [holdfast.Locks, holdfast.AsyncLocks])
+def test_where_no_thread_may_run_beside_the_program_a_client_is_refused(
+    kind, tmp_path, monkeypatch
+):
+    """As in a subinterpreter. Before the store is asked: what it grants could not be renewed."""
+    make = threading.Thread.__init__
+
+    def refuse(self, *arguments: object, daemon: bool | None = None, **options: object) -> None:
+        if daemon:
+            raise RuntimeError("daemon threads are disabled in this (sub)interpreter")
+        make(self, *arguments, daemon=daemon, **options)
+
+    monkeypatch.setattr(threading.Thread, "__init__", refuse)
+
+    with pytest.raises(holdfast.ConfigurationError, match="subinterpreters forbid it"):
+        kind(f"sqlite://{tmp_path}/locks.db")

@@ -126,6 +126,8 @@ async def async_examples() -> None:
         async with await lock.acquire(timeout=5) as again:
             assert_type(again.token, int)
         assert_type(await lock.try_acquire(), holdfast.AsyncLease | None)
+        assert_type(await lock.locked(), bool)
+        assert_type(await asyncio.create_task(lock.acquire(timeout=5)), holdfast.AsyncLease)
         async for one in locks.survey("door"):
             assert_type(one, holdfast.Inspection)
 
@@ -140,3 +142,8 @@ async def async_examples() -> None:
             return str(number)
 
         assert_type(await perhaps(7), str | int)
+
+
+async def a_forgotten_await(lock: holdfast.AsyncLock) -> None:
+    if lock.try_acquire():  # pyright: ignore[reportGeneralTypeIssues]
+        return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import warnings
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING
@@ -47,6 +48,8 @@ class AsyncClient:
         self.ttl: float = options.ttl
         self.fitting: LockOptions | None = None
         """What was last found to be options that this store can keep."""
+        self.warned_patterns: set[str] = set()
+        """Patterns of names whose braces were warned about."""
         self.clock: Clock = options.clock
         self.request_timeout: float = options.request_timeout
         self.loop_guard: runtime.LoopGuard = runtime.LoopGuard()
@@ -81,6 +84,21 @@ class AsyncClient:
         self._stem = self._owner.stem
         self.owner_text: str = str(self._owner)
         self.telling.owner = self.owner_text
+
+    def __del__(self) -> None:
+        closing: AsyncClosing | None = getattr(self, "closing", None)
+        if closing is None or closing.is_begun or self.forebears or not self.watchdog.was_used:
+            return  # it was never made, or is closed, or its parent's, or has opened nothing
+        message = (
+            f"a client of {self.backend.location} was dropped without close(), so its connections "
+            "stayed open until now; use `with`, or call close()"
+        )
+        try:
+            # Without its source: whoever records warnings would keep the client, and all it has.
+            warnings.warn(message, ResourceWarning, stacklevel=2)
+        except ResourceWarning:
+            # Warnings are errors here, and nobody could catch one that a finalizer raises.
+            self.logger.debug(message)
 
     # -- every public call -------------------------------------------------------------
 

@@ -10,8 +10,9 @@ from holdfast._async.acquiring import AsyncAcquisition, Refused
 from holdfast._async.handle import AsyncDuty
 from holdfast._async.lease import AsyncLease, lease_on
 from holdfast._async.open_blocks import AsyncOpenBlocks
-from holdfast._async.parents import warn_of_tasks
+from holdfast._async.parents import warn_of_braces, warn_of_tasks
 from holdfast.core.admission import would_wait
+from holdfast.core.decorating import decorated_generator, generator_kind
 from holdfast.core.mostly_one import added, each, without
 from holdfast.core.naming import checked_name
 from holdfast.core.staying import StaysHere
@@ -66,6 +67,8 @@ class AsyncLock(StaysHere):
 
     def __init__(self, client: AsyncClient, name: str, options: LockOptions) -> None:
         self.name: str = checked_name(name)
+        if "{" in name:
+            warn_of_braces(client, name)
         self.options = options
         self._client = client
         self.ref: weakref.ref[AsyncLock] = weakref.ref(self)
@@ -81,6 +84,7 @@ class AsyncLock(StaysHere):
 
     # -- the verbs ---------------------------------------------------------------------
 
+    @runtime.must_be_awaited
     async def acquire(
         self,
         *,
@@ -109,6 +113,7 @@ class AsyncLock(StaysHere):
             attempt.leave_behind()
             raise
 
+    @runtime.must_be_awaited
     async def try_acquire(self) -> AsyncLease | None:
         """Return a lease, or None when somebody else holds it; joins no line."""
         attempt = AsyncAcquisition(self._client, self, timeout=0.0)
@@ -135,6 +140,7 @@ class AsyncLock(StaysHere):
             )
         await lease_on(mine[-1]).release()
 
+    @runtime.must_be_awaited
     async def locked(self) -> bool:
         """Whether an acquire now would have to wait, by one who holds nothing of it.
 
@@ -286,8 +292,10 @@ def refuse_other_flavour(function: Callable[..., Any]) -> None:
             f"a lock decorates a function, and {function!r} is none; write "
             "@locks.locked('name') or @locks.lock('name') above the function"
         )
+    name = getattr(function, "__qualname__", repr(function))
+    if (kind := generator_kind(function)) is not None:
+        raise decorated_generator(name, kind)
     if not runtime.is_flavoured(function):
-        name = getattr(function, "__qualname__", repr(function))
         raise ConfigurationError(
             f"{name} is {runtime.OTHER_FLAVOUR}, and this is the {runtime.FLAVOUR} flavour; "
             f"decorate it with a lock of {runtime.OTHER_CLIENT}"

@@ -33,6 +33,7 @@ from holdfast.options import (
     checked_token,
     lock_options,
 )
+from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -255,6 +256,7 @@ class AsyncLocks(AsyncOpening):
         deadline = self._client.request_deadline()
         return await self._client.backend.inspect(checked_name(name), deadline=deadline)
 
+    @runtime.must_be_awaited
     async def is_current(self, sequencer: str) -> bool:
         """Whether the lease that `lease.sequencer` tells of still holds, as the store sees it.
 
@@ -277,6 +279,7 @@ class AsyncLocks(AsyncOpening):
         async for one in self._client.backend.survey(checked_prefix(prefix), deadline=deadline):
             yield one
 
+    @runtime.must_be_awaited
     async def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None
     ) -> tuple[Holder, ...]:

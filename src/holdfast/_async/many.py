@@ -83,6 +83,7 @@ class AsyncAllOf(StaysHere):
         # abandoned, and what keeps a lease alive would hide that.
         self._taken: list[tuple[list[AsyncHandle], weakref.ref[runtime.Context]]] = []
 
+    @runtime.must_be_awaited
     async def acquire(self, *, timeout: float | Unset | None = UNSET) -> tuple[AsyncLease, ...]:
         """Return the leases in the order of the names as given; the timeout is for all."""
         seconds = self._options.timeout if timeout is UNSET else checked_timeout(timeout)
@@ -186,6 +187,7 @@ class AsyncAllOf(StaysHere):
             for hold in holds or ()
         }
 
+    @runtime.must_be_awaited
     async def try_acquire(self) -> tuple[AsyncLease, ...] | None:
         """Return all leases, or None when one of the names is held."""
         try:

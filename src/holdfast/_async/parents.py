@@ -1,4 +1,7 @@
-"""Warnings of an owner that is most likely not who was meant: a parent task, or all of a loop."""
+"""Warnings of what was most likely not meant: an owner, or a name with a field left unfilled.
+
+An owner may be a parent task, or all tasks of a loop.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
+from holdfast.core.naming import unfilled_field
+from holdfast.observe.patterns import pattern_of
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
@@ -35,6 +40,30 @@ def warn_of_tasks(name: str) -> None:
             RuntimeWarning,
             stacklevel=_level_of_caller(),
         )
+
+
+MOST_PATTERNS = 256
+"""A client remembers at most this many patterns of names that it has warned about."""
+
+
+def warn_of_braces(client: AsyncClient, name: str) -> None:
+    """Warn, once per pattern of names, about `lock("order:{order_id}")` without the `f`.
+
+    Such a name is legal, and one lock for all orders.
+    """
+    field, pattern = unfilled_field(name), pattern_of(name)
+    if field is None or pattern in client.warned_patterns:
+        return
+    if len(client.warned_patterns) >= MOST_PATTERNS:
+        return
+    client.warned_patterns.add(pattern)
+    warnings.warn(
+        f"the lock name {name!r} contains {field}, which is not filled in here, so all callers "
+        'share one lock. If you meant an f-string, write f"..."; only @locks.locked(...) fills in '
+        "such fields, from the arguments of the call",
+        RuntimeWarning,
+        stacklevel=_level_of_caller(),
+    )
 
 
 def _level_of_caller() -> int:

@@ -86,6 +86,7 @@ class AsyncSharded(StaysHere):
         self.puts_off: bool = False
         """Whether one who stands in line looks at the others only after a while."""
 
+    @runtime.must_be_awaited
     async def acquire_any(
         self,
         *,
@@ -110,6 +111,7 @@ class AsyncSharded(StaysHere):
             taking.leave_behind()
             raise
 
+    @runtime.must_be_awaited
     async def try_acquire_any(self) -> AsyncShardLease | None:
         """Return a lease on a shard that is free, or None if none is; joins no line."""
         taking = _Taking(self, 0.0, None)

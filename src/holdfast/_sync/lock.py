@@ -12,8 +12,9 @@ from holdfast._sync.acquiring import Acquisition, Refused
 from holdfast._sync.handle import Duty
 from holdfast._sync.lease import Lease, lease_on
 from holdfast._sync.open_blocks import OpenBlocks
-from holdfast._sync.parents import warn_of_tasks
+from holdfast._sync.parents import warn_of_braces, warn_of_tasks
 from holdfast.core.admission import would_wait
+from holdfast.core.decorating import decorated_generator, generator_kind
 from holdfast.core.mostly_one import added, each, without
 from holdfast.core.naming import checked_name
 from holdfast.core.staying import StaysHere
@@ -68,6 +69,8 @@ class Lock(StaysHere):
 
     def __init__(self, client: Client, name: str, options: LockOptions) -> None:
         self.name: str = checked_name(name)
+        if "{" in name:
+            warn_of_braces(client, name)
         self.options = options
         self._client = client
         self.ref: weakref.ref[Lock] = weakref.ref(self)
@@ -83,6 +86,7 @@ class Lock(StaysHere):
 
     # -- the verbs ---------------------------------------------------------------------
 
+    @runtime.must_be_awaited
     def acquire(
         self,
         *,
@@ -111,6 +115,7 @@ class Lock(StaysHere):
             attempt.leave_behind()
             raise
 
+    @runtime.must_be_awaited
     def try_acquire(self) -> Lease | None:
         """Return a lease, or None when somebody else holds it; joins no line."""
         attempt = Acquisition(self._client, self, timeout=0.0)
@@ -137,6 +142,7 @@ class Lock(StaysHere):
             )
         lease_on(mine[-1]).release()
 
+    @runtime.must_be_awaited
     def locked(self) -> bool:
         """Whether an acquire now would have to wait, by one who holds nothing of it.
 
@@ -288,8 +294,10 @@ def refuse_other_flavour(function: Callable[..., Any]) -> None:
             f"a lock decorates a function, and {function!r} is none; write "
             "@locks.locked('name') or @locks.lock('name') above the function"
         )
+    name = getattr(function, "__qualname__", repr(function))
+    if (kind := generator_kind(function)) is not None:
+        raise decorated_generator(name, kind)
     if not runtime.is_flavoured(function):
-        name = getattr(function, "__qualname__", repr(function))
         raise ConfigurationError(
             f"{name} is {runtime.OTHER_FLAVOUR}, and this is the {runtime.FLAVOUR} flavour; "
             f"decorate it with a lock of {runtime.OTHER_CLIENT}"

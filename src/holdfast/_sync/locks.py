@@ -35,6 +35,7 @@ from holdfast.options import (
     checked_token,
     lock_options,
 )
+from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -257,6 +258,7 @@ class Locks(Opening):
         deadline = self._client.request_deadline()
         return self._client.backend.inspect(checked_name(name), deadline=deadline)
 
+    @runtime.must_be_awaited
     def is_current(self, sequencer: str) -> bool:
         """Whether the lease that `lease.sequencer` tells of still holds, as the store sees it.
 
@@ -279,6 +281,7 @@ class Locks(Opening):
         for one in self._client.backend.survey(checked_prefix(prefix), deadline=deadline):
             yield one
 
+    @runtime.must_be_awaited
     def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None
     ) -> tuple[Holder, ...]:

@@ -85,6 +85,7 @@ class AllOf(StaysHere):
         # abandoned, and what keeps a lease alive would hide that.
         self._taken: list[tuple[list[Handle], weakref.ref[runtime.Context]]] = []
 
+    @runtime.must_be_awaited
     def acquire(self, *, timeout: float | Unset | None = UNSET) -> tuple[Lease, ...]:
         """Return the leases in the order of the names as given; the timeout is for all."""
         seconds = self._options.timeout if timeout is UNSET else checked_timeout(timeout)
@@ -188,6 +189,7 @@ class AllOf(StaysHere):
             for hold in holds or ()
         }
 
+    @runtime.must_be_awaited
     def try_acquire(self) -> tuple[Lease, ...] | None:
         """Return all leases, or None when one of the names is held."""
         try:

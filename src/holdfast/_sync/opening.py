@@ -195,6 +195,12 @@ class Opening(StaysHere):
         self._set_up(backend, options)
         return self
 
+    def __del__(self) -> None:
+        # Its locks and leases may live on, and keep the client; if there are none, nothing should.
+        client: Client | None = getattr(self, "_client", None)
+        if client is not None and not client.closing.is_begun:
+            client.watchdog.end_when_idle()
+
     def _set_up(self, backend: Backend, options: ClientOptions) -> None:
         # What may be refused comes first: a client is known to its store and to the exit.
         self._defaults = options.for_locks(shortest_ttl=backend.min_ttl)

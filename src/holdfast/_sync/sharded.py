@@ -86,6 +86,7 @@ class Sharded(StaysHere):
         self.puts_off: bool = False
         """Whether one who stands in line looks at the others only after a while."""
 
+    @runtime.must_be_awaited
     def acquire_any(
         self,
         *,
@@ -110,6 +111,7 @@ class Sharded(StaysHere):
             taking.leave_behind()
             raise
 
+    @runtime.must_be_awaited
     def try_acquire_any(self) -> ShardLease | None:
         """Return a lease on a shard that is free, or None if none is; joins no line."""
         taking = _Taking(self, 0.0, None)

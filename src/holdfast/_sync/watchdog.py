@@ -52,6 +52,9 @@ class Watchdog:
         self._task: runtime.Lookout | None = None
         self._is_stopping = False
         self._is_hurried = False
+        self._is_dropped = False
+        self.was_used: bool = False
+        """Whether it ever had something to do."""
 
     # -- called by the shell -----------------------------------------------------------
 
@@ -73,6 +76,14 @@ class Watchdog:
         kick = self._kick
         if kick is not None:
             kick.set()
+
+    def end_when_idle(self) -> None:
+        """Let the background end as soon as it has nothing to watch; from any thread.
+
+        It keeps the client alive, with its connections, and starts again when it is needed.
+        """
+        self._is_dropped = True
+        self.kick()
 
     def wake(self) -> None:
         """See to it that the background looks now."""
@@ -166,6 +177,7 @@ class Watchdog:
         if self._is_stopping:
             return
         if self._task is None or not self._task.is_alive():
+            self.was_used = True
             self._kick = kick = runtime.Event()
             self._wake_at = NEVER
             self._task = runtime.spawn_lookout(partial(self._run, kick), name="holdfast-watchdog")
@@ -199,7 +211,8 @@ class Watchdog:
             with client.state:
                 if self.watched:
                     idle_since = now
-                elif now - idle_since > IDLE:
+                elif self._is_dropped or now - idle_since > IDLE:
+                    self._is_dropped = False  # once: a lock that lives on is used as before
                     self._task = None
                     return
                 # Never less than a moment: a mistake here must not become a busy loop.

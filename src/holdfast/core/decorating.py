@@ -1,15 +1,18 @@
-"""Whether a decorator was written without its call: `@locks.locked` above a function."""
+"""Mistakes with decorators: one written without its call (`@locks.locked`), or on a generator."""
 
 from __future__ import annotations
 
 import inspect
 from types import FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
+
+GeneratorKind = Literal["generator", "async generator"]
 
 
 def is_bare(given: object, *, caller: FrameType) -> bool:
@@ -34,4 +37,27 @@ def locked_without_name(function: object) -> ConfigurationError:
     return ConfigurationError(
         f"locked needs a name: write @locks.locked({name!r}), or a name that the arguments "
         "fill, as in 'order:{order_id}'"
+    )
+
+
+def generator_kind(function: Callable[..., object]) -> GeneratorKind | None:
+    """Return which kind of generator function it is, or None."""
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - what it is, not whether
+    for one in (function, call):
+        if inspect.isgeneratorfunction(one):
+            return "generator"
+        if inspect.isasyncgenfunction(one):
+            return "async generator"
+    return None
+
+
+def decorated_generator(name: str, kind: GeneratorKind) -> ConfigurationError:
+    """Return what is raised for one, in either flavour: no lock can decorate it."""
+    block = "with" if kind == "generator" else "async with"
+    client = "holdfast.Locks" if kind == "generator" else "holdfast.AsyncLocks"
+    article = "a" if kind == "generator" else "an"
+    return ConfigurationError(
+        f"{name} is {article} {kind}: its body runs after the call has returned, so no lock can "
+        f"decorate it. Write `{block} locks.lock(...):` inside it, with a client of {client}, or "
+        "decorate a function that returns all items at once"
     )

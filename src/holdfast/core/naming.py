@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 LONGEST = 512
 _NAMESPACE = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+_FIELD = re.compile(r"\{[A-Za-z_]\w*(?:\.\w+|\[\w+\])*(?:![rsa])?(?::[^{}]*)?\}")
 
 
 def checked_name(name: str) -> str:
@@ -35,6 +36,15 @@ def checked_name(name: str) -> str:
             f"the name {name[:40]!r}… has {size} bytes of UTF-8; at most {LONGEST} are accepted"
         )
     return name
+
+
+def unfilled_field(name: str) -> str | None:
+    """Return the first `{field}` in the name, as an f-string without its `f` leaves it.
+
+    A name that is nothing else counts as filled: a Redis hash tag looks the same.
+    """
+    found = _FIELD.search(name)
+    return None if found is None or found[0] == name else found[0]
 
 
 def checked_prefix(prefix: str) -> str:

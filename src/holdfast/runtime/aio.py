@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack as ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import ConfigurationError
+from holdfast.runtime.awaiting import must_be_awaited
 from holdfast.runtime.gathering import gather_tasks as gather
 from holdfast.runtime.leaving import Owing
 from holdfast.runtime.lineage import parents, remember_context
@@ -57,6 +58,7 @@ __all__ = [
     "is_flavoured",
     "keep_for_block",
     "leaves_block",
+    "must_be_awaited",
     "parents",
     "refuse_hook",
     "remember_context",
@@ -231,6 +233,7 @@ class Signal:
         if self._event is not None:
             self._event.set()
 
+    @must_be_awaited
     async def wait(self, timeout: float | None = None) -> bool:
         """Wait until it happens, at most `timeout` seconds; true if it has."""
         if self._event is None:

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+import threading
 
-if TYPE_CHECKING:
-    import threading
+from holdfast.errors import ConfigurationError
+
+
+def refuse_without_daemons() -> None:
+    """Raise where no thread may run beside the program, as in a subinterpreter.
+
+    Call it before the store is asked for anything. What needs a thread when a lock was granted
+    would fail then, with the lock held.
+    """
+    try:
+        threading.Thread(daemon=True)
+    except RuntimeError as error:
+        raise ConfigurationError(
+            f"this interpreter cannot start background threads ({error}), and leases are renewed "
+            "by one; subinterpreters forbid it, so use the locks in the main interpreter"
+        ) from error
 
 
 def start(thread: threading.Thread) -> None:

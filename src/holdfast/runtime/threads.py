@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import contextlib
 import inspect
@@ -17,7 +18,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.runtime.gathering import gather_threads as gather
 from holdfast.runtime.leaving import Owing, keep_for_block, leaves_block
 from holdfast.runtime.rounds import ThreadRounds as Rounds
-from holdfast.runtime.starting import start
+from holdfast.runtime.starting import refuse_without_daemons, start
 from holdfast.runtime.working import ThreadWorker as Worker
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ __all__ = [
     "is_flavoured",
     "keep_for_block",
     "leaves_block",
+    "must_be_awaited",
     "parents",
     "refuse_hook",
     "remember_context",
@@ -69,9 +71,10 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+F = TypeVar("F")
 
 FLAVOUR = "sync"
-OTHER_FLAVOUR = "an async def or a generator"
+OTHER_FLAVOUR = "an async def"
 OTHER_CLIENT = "holdfast.AsyncLocks"
 OWNER = "thread"
 STRUCK_ANYWHERE: bool = True
@@ -117,20 +120,17 @@ def has_tasks() -> bool:
         return False
 
 
+def must_be_awaited(function: F) -> F:
+    """Return it: in threads a call has the answer, and nothing can be forgotten."""
+    return function
+
+
 def is_flavoured(function: Callable[..., object]) -> bool:
     """Whether a lock of this flavour can decorate the function."""
-    # What runs after the call has returned would run without the lock: also a generator's
-    # body, and the coroutine of an object whose __call__ is an async def.
+    # What runs after the call has returned would run without the lock: also the coroutine of an
+    # object whose __call__ is an async def. Generators were refused before.
     call = getattr(type(function), "__call__", None)  # noqa: B004 - what it is, not whether
-    return not any(
-        kind(one)
-        for one in (function, call)
-        for kind in (
-            inspect.iscoroutinefunction,
-            inspect.isasyncgenfunction,
-            inspect.isgeneratorfunction,
-        )
-    )
+    return not any(inspect.iscoroutinefunction(one) for one in (function, call))
 
 
 class Event:
@@ -336,22 +336,50 @@ def refuse_hook(hook: object) -> None:
         )
 
 
+# What gevent replaces, as it was when our modules took Python's locks, events and sleeps.
+_ALLOCATE_LOCK = _thread.allocate_lock
+
+
+def _refuse_patched() -> None:
+    """Raise if the threads of this process were replaced by greenlets that we cannot live with."""
+    patcher = sys.modules.get("eventlet.patcher")
+    if patcher is not None and patcher.is_monkey_patched("socket"):
+        raise ConfigurationError(
+            "eventlet has replaced Python's sockets and threads with its own, which Holdfast does "
+            "not work with; plain threads, gevent and asyncio are supported"
+        )
+    gevent = sys.modules.get("gevent.monkey")
+    is_late = _thread.allocate_lock is not _ALLOCATE_LOCK
+    if is_late and gevent is not None and gevent.is_module_patched("threading"):
+        raise ConfigurationError(
+            "gevent has replaced Python's threads after holdfast was imported, so waiting for a "
+            "lock would stop every greenlet, and leases would not be renewed; call "
+            "gevent.monkey.patch_all() first and import holdfast after it. With gunicorn "
+            "--preload -k gevent, call it at the top of gunicorn's configuration file, or leave "
+            "out --preload"
+        )
+
+
 class LoopGuard:
     """Where a client lives: any thread, real or of gevent's making."""
 
     def __init__(self) -> None:
-        patcher = sys.modules.get("eventlet.patcher")
-        if patcher is not None and patcher.is_monkey_patched("socket"):
-            raise ConfigurationError(
-                "eventlet has replaced Python's sockets and threads by its own, with which "
-                "Holdfast does not work; gevent and plain threads are supported, and so is asyncio"
-            )
+        refuse_without_daemons()
+        _refuse_patched()
 
-    context: staticmethod[[], Context] = staticmethod(threading.current_thread)
-    """Return the current owner context."""
+    def context(self) -> Context:
+        """Return the current owner context.
+
+        At each acquire, since gunicorn with --preload forks first and patches then: nothing is to
+        be seen when the client is made, nor when the fork is over.
+        """
+        self.check()
+        return threading.current_thread()
 
     def check(self) -> None:
-        """Do nothing: a sync client serves every thread."""
+        """Refuse what was replaced meanwhile; a sync client serves every thread."""
+        if _thread.allocate_lock is not _ALLOCATE_LOCK:
+            _refuse_patched()
 
     def call(self, function: Callable[[], None]) -> None:
         """Call it: a sync client lives in every thread."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from holdfast.errors import BackendUnavailable
 from holdfast.runtime import forking
+from holdfast.runtime.starting import refuse_without_daemons
 
 if TYPE_CHECKING:
     import asyncio
@@ -113,11 +114,17 @@ class TaskWorker:
     """
 
     def __init__(self, name: str) -> None:
+        refuse_without_daemons()
         self.name = name
         self._calls = Calls()
         self._thread: threading.Thread | None = None
         self._turn = Turn()
         forking.pause_for_fork(self)
+
+    def __del__(self) -> None:
+        # Dropped without `stop`, with the client that it served: its thread knows only the calls.
+        if getattr(self, "_thread", None) is not None:
+            self._calls.put(None, is_urgent=False)
 
     def before_fork(self) -> None:
         """Let the call under way end."""

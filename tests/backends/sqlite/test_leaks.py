@@ -8,6 +8,7 @@ import os
 import random
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -238,3 +239,52 @@ def test_no_two_of_ten_thousand_names_share_a_lock(url):
     assert refused == []
     assert entered == []
     assert known == names
+
+
+IDLE_FOR_LONG = 15.0
+"""Only half the time after which a background that has nothing to do ends by itself."""
+
+
+def drop_clients(flavour: str, url: str) -> None:
+    def use() -> None:
+        with holdfast.Locks(url).lock("door"):
+            pass
+
+    async def use_in_tasks() -> None:
+        async with holdfast.AsyncLocks(url).lock("door"):
+            pass
+
+    for _ in range(5):
+        use() if flavour == "sync" else asyncio.run(use_in_tasks())
+
+
+@pytest.mark.parametrize("flavour", ["sync", "async"])
+def test_clients_that_are_dropped_without_close_are_gone_soon_and_told_of(
+    flavour, url, belongings, eventually
+):
+    """Nobody can use them any more: neither a thread nor a descriptor should wait for that."""
+    before = belongings()
+
+    def are_gone() -> bool:
+        gc.collect()
+        return not before.added()
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        drop_clients(flavour, url)
+        eventually(are_gone, within=IDLE_FOR_LONG)
+
+    said = [str(one.message) for one in told if "dropped without close()" in str(one.message)]
+    assert len(said) == 5
+
+
+def test_a_lock_outlives_the_client_object_that_made_it(url, eventually):
+    """It keeps what it needs, and is renewed as before."""
+    lock = holdfast.Locks(url, ttl=0.5).lock("door")
+    gc.collect()
+
+    with lock as lease:
+        first = lease.remaining
+        eventually(lambda: lease.remaining > first)
+        lease.check()
+    lock._client.close()
