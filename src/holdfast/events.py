@@ -115,10 +115,15 @@ class SafeAgain(Event):
 
 @dataclass(frozen=True, slots=True)
 class Lost(Event):
-    """A lease may no longer be acted upon; it was held for `held` seconds."""
+    """A lease may no longer be acted upon; it was held for `held` seconds.
+
+    `cause` says for people why it expired, as far as is known: the process or the event loop did
+    not run, or the store did not answer, and for how long.
+    """
 
     reason: LossReason
     held: float = 0.0
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,6 +12,7 @@ from holdfast._async.hold import AsyncHold
 from holdfast._async.lease import AsyncLease
 from holdfast._async.parents import warn_of_parents
 from holdfast.core.backoff import delay, spread
+from holdfast.core.contention import next_mention, still_waiting
 from holdfast.core.holding import OVER
 from holdfast.core.outage import Outage
 from holdfast.core.telling import withdrawn_by
@@ -92,6 +94,8 @@ class AsyncAcquisition:
     _held = Held(())
     _withdrawal_error: Exception | None = None
     _is_told_waiting = False
+    _mention_after = 0.0
+    """How long it has to wait before the log says so next; 0 before it has waited at all."""
     cancel: Cancel | None = None
     ends_by_loss_alone: bool = False
     """Whether nothing cancels it but the loss of what it goes with."""
@@ -304,7 +308,22 @@ class AsyncAcquisition:
     async def _asks_again_at(self, answer: Held, now: float) -> float:
         retry_in = LOOK_AGAIN if answer.retry_in is None else max(0.0, answer.retry_in)
         until = min(self._deadline, now + spread(retry_in, jitter=self._client.clock.jitter()))
+        if self._client.logger.isEnabledFor(logging.INFO):
+            until = min(until, self._mention(answer, now))
         return until if self.looking is None else min(until, await self.looking.look())
+
+    def _mention(self, answer: Held, now: float) -> float:
+        """Say in the log that it waits, once that has lasted long; return when to say it next.
+
+        By then the store is asked again, so that what is said is new.
+        """
+        waited, after = now - self.started, self._mention_after or next_mention(0.0)
+        if waited >= after:
+            said = still_waiting(self._lock.name, answer, waited=waited)
+            self._client.logger.info("%s", said)
+            after = next_mention(waited)
+        self._mention_after = after
+        return self.started + after
 
     def _has_lost_its_place(self, answer: Held) -> bool:
         """Whether a claim that was known has no place any more, so that waiting is in vain.

@@ -6,6 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from holdfast._async.lease import lease_on
+from holdfast.core.expiring import cause_of_expiry
 from holdfast.core.holding import HELD, LEADS_TO, LOST, RELEASING, Holding
 from holdfast.core.mostly_one import added, each, without
 from holdfast.core.renewing import due_after
@@ -38,10 +39,12 @@ class AsyncHold:
         "__weakref__",
         "_handles",
         "_signal",
+        "asked_at",
         "at_risk_noted",
         "at_risk_told",
         "blocks",
         "capped_at",
+        "cause",
         "client",
         "context",
         "due",
@@ -92,6 +95,10 @@ class AsyncHold:
         self.capped_at: float = NEVER if options.max_hold is None else now + options.max_hold
         self.on_lost: Callable[[Any], None] | None = options.on_lost
         self.lost_by: str | None = None
+        self.cause: str = ""
+        """Why it expired, as far as is known."""
+        self.asked_at: float | None = None
+        """When the first renewal was sent that has not been answered."""
         self._signal: runtime.Signal | None = None
         self._handles: MostlyOne[weakref.ref[AsyncHandle]] = None
         self.blocks: MostlyOne[runtime.Block] = None
@@ -139,10 +146,12 @@ class AsyncHold:
             self.tell(told_as, now - self.since)
         return True
 
-    def tell(self, kind: type[Event], first: object, second: object = None) -> None:
+    def tell(
+        self, kind: type[Event], first: object, second: object = None, third: object = None
+    ) -> None:
         """Tell what has happened to it; the facts are the event's own fields."""
         grant = self.grant
-        self.client.emit(kind, grant.claim, grant.token, first, second)
+        self.client.emit(kind, grant.claim, grant.token, first, second, third)
 
     def is_at_risk(self, now: float) -> bool:
         """Whether the holder should hurry."""
@@ -234,6 +243,8 @@ class AsyncHold:
         with self.client.state:
             if self.holding not in (after, LOST) or self.lost_by is not None:
                 return
+            if reason == "expired":
+                self.cause = self._cause_of_expiry()
             # In this order: interrupted between any two, nobody acts on it, and it is told again.
             self.become(LOST)
             if self._signal is not None:
@@ -248,10 +259,19 @@ class AsyncHold:
             self.client.followups.withdraw_later(self.grant.claim)
         for block in blocks:
             block.interrupt(f"holdfast: the lease on {self.grant.claim.name!r} was lost: {reason}")
-        self.tell(Lost, reason, self.client.clock.now() - self.since)
+        self.tell(Lost, reason, self.client.clock.now() - self.since, self.cause)
         if self.on_lost is not None:
             for handle in self.handles()[:1]:
                 self.client.telling.lost(self.on_lost, lease_on(handle))
+
+    def _cause_of_expiry(self) -> str:
+        return cause_of_expiry(
+            now=self.client.clock.now(),
+            due=self.due if self.renews else NEVER,
+            asked_at=self.asked_at,
+            wakes_at=self.client.watchdog.wakes_at if self.renews else NEVER,
+            stood_still=runtime.STOOD_STILL,
+        )
 
     def disown(self) -> None:
         """Be lost in a forked child, whatever was told before: here nothing of it is ours."""
@@ -267,5 +287,5 @@ class AsyncHold:
             name=self.grant.claim.name,
             token=self.grant.token,
             reason=self.lost_by or "expired",
-            hint=hint,
+            hint="; ".join(one for one in (self.cause, hint) if one),
         )

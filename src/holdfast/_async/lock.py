@@ -12,6 +12,7 @@ from holdfast._async.lease import AsyncLease, lease_on
 from holdfast._async.open_blocks import AsyncOpenBlocks
 from holdfast._async.parents import warn_of_braces, warn_of_tasks
 from holdfast.core.admission import would_wait
+from holdfast.core.contention import not_acquired
 from holdfast.core.decorating import decorated_generator, generator_kind
 from holdfast.core.mostly_one import added, each, without
 from holdfast.core.naming import checked_name
@@ -171,7 +172,7 @@ class AsyncLock(StaysHere):
     def timed_out(self, refused: Refused) -> AcquireTimeout:
         """Return the error of an acquire whose time was up."""
         return AcquireTimeout(
-            _sentence(self.name, refused),
+            not_acquired(self.name, refused.held, waited=refused.waited),
             name=self.name,
             waited=refused.waited,
             holders=refused.held.holders,
@@ -300,23 +301,3 @@ def refuse_other_flavour(function: Callable[..., Any]) -> None:
             f"{name} is {runtime.OTHER_FLAVOUR}, and this is the {runtime.FLAVOUR} flavour; "
             f"decorate it with a lock of {runtime.OTHER_CLIENT}"
         )
-
-
-def _sentence(name: str, refused: Refused) -> str:
-    held, waited = refused.held, refused.waited
-    facts = []
-    if held.holders:
-        first = held.holders[0]
-        more = f" and {len(held.holders) - 1} more" if len(held.holders) > 1 else ""
-        token = "" if first.token is None else f", token {first.token}"
-        age = "" if first.age is None else f" for {first.age:.1f} s"
-        facts.append(f"held by {first.owner}{age}{token}{more}")
-    if held.closing:
-        last = max(held.closing, key=lambda one: one.remaining)
-        facts.append(f"closed for {last.remaining:.1f} s more after {last.owner}")
-    facts = facts or ["held"]  # the store did not say by whom
-    if held.place is not None:
-        facts.append(f"number {held.place} in line")
-    has_waited = waited >= 0.05  # noqa: PLR2004
-    begun = f"not acquired in {waited:.1f} s:" if has_waited else "is"
-    return f"{name!r} {begun} {'; '.join(facts)}"

@@ -47,7 +47,8 @@ class Watchdog:
         self._renewing: set[runtime.Task] = set()
         self.ends_first: float = NEVER
         """When the first of them ends: `notice` has nothing to tell before."""
-        self._wake_at = NEVER
+        self.wakes_at: float = NEVER
+        """When the background means to look next: if that is long past, it could not."""
         self._kick: runtime.Event | None = None
         self._task: runtime.Lookout | None = None
         self._is_stopping = False
@@ -63,7 +64,7 @@ class Watchdog:
         self.watched[hold] = None
         if hold.ends_at < self.ends_first:  # noqa: PLR1730 - a call costs more
             self.ends_first = hold.ends_at
-        if self._task is None or hold.looked_at < self._wake_at or not self._task.is_alive():
+        if self._task is None or hold.looked_at < self.wakes_at or not self._task.is_alive():
             self._run_before(hold.looked_at)
 
     def hurry(self) -> None:
@@ -137,7 +138,7 @@ class Watchdog:
                 if hold.due < NEVER:
                     hold.due = due_after_silence(now=now, ttl=hold.span)
             else:
-                hold.unanswered = False
+                hold.unanswered, hold.asked_at = False, None
                 hold.span = ttl = hold.grant.ttl
                 # An answer that came late, or an old proof, leaves it where it was.
                 if not hold.is_at_risk(now):
@@ -179,9 +180,9 @@ class Watchdog:
         if self._task is None or not self._task.is_alive():
             self.was_used = True
             self._kick = kick = runtime.Event()
-            self._wake_at = NEVER
+            self.wakes_at = NEVER
             self._task = runtime.spawn_lookout(partial(self._run, kick), name="holdfast-watchdog")
-        elif moment < self._wake_at and self._kick is not None:
+        elif moment < self.wakes_at and self._kick is not None:
             # Only if it would oversleep: waking a thread at every acquire costs more
             # than the acquire.
             self._kick.set()
@@ -217,8 +218,8 @@ class Watchdog:
                     return
                 # Never less than a moment: a mistake here must not become a busy loop.
                 longest = now + client.clock.longest_sleep
-                self._wake_at = max(now + SHORTEST_SLEEP, min(wake_at, longest))
-            runtime.wait_for(kick, deadline=self._wake_at, clock=client.clock)
+                self.wakes_at = max(now + SHORTEST_SLEEP, min(wake_at, longest))
+            runtime.wait_for(kick, deadline=self.wakes_at, clock=client.clock)
 
     def _look(self, now: float) -> tuple[list[Hold], float]:
         """Tell what the clock has brought; return what is due for renewal, and the next time."""
@@ -285,6 +286,8 @@ class Watchdog:
         with self._client.state:
             for hold in due:
                 hold.is_renewing = True
+                if hold.asked_at is None:
+                    hold.asked_at = now
                 hold.plan()
             self._renewing = {one for one in self._renewing if one.is_alive()}
         if not due:

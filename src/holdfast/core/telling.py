@@ -174,8 +174,19 @@ def level_of(event: Event) -> int:
 def sentence(event: Event) -> str:
     """Return the line of the log."""
     if isinstance(event, Lost):
-        loss = LeaseLost(name=event.name, token=event.token, reason=event.reason)
+        loss = LeaseLost(name=event.name, token=event.token, reason=event.reason, hint=event.cause)
         return f"{loss}; its token is {event.token}"
+    if isinstance(event, AtRisk):
+        return (
+            f"lease on {event.name!r} is at risk: it has not been renewed, "
+            f"{event.remaining:.1f} s left"
+        )
+    if isinstance(event, SafeAgain):
+        return (
+            f"lease on {event.name!r} is safe again: it was renewed, {event.remaining:.1f} s left"
+        )
+    if isinstance(event, Reconnected):
+        return f"the store answers again, {event.away:.1f} s after the first request that failed"
     said = "".join(f" {name}={_short(getattr(event, name))}" for name in own_fields(event))
     about = f" {event.name!r} token={event.token}" if event.name else ""
     return f"{type(event).__name__}{about}{said}"

@@ -31,6 +31,7 @@ __all__ = [
     "OTHER_CLIENT",
     "OTHER_FLAVOUR",
     "OWNER",
+    "STOOD_STILL",
     "STRUCK_ANYWHERE",
     "Block",
     "Context",
@@ -77,6 +78,8 @@ FLAVOUR = "asyncio"
 OTHER_FLAVOUR = "a plain def"
 OTHER_CLIENT = "holdfast.Locks"
 OWNER = "task"
+STOOD_STILL = "the event loop was blocked for {seconds:.1f} s (or this process did not run)"
+"""What it means if the background wakes up much too late. A loop cannot tell the two apart."""
 STRUCK_ANYWHERE: bool = False
 """Whether an interrupt may strike between any two instructions; a task is cancelled at an await."""
 

@@ -31,6 +31,7 @@ __all__ = [
     "OTHER_CLIENT",
     "OTHER_FLAVOUR",
     "OWNER",
+    "STOOD_STILL",
     "STRUCK_ANYWHERE",
     "Block",
     "Context",
@@ -77,6 +78,8 @@ FLAVOUR = "sync"
 OTHER_FLAVOUR = "an async def"
 OTHER_CLIENT = "holdfast.AsyncLocks"
 OWNER = "thread"
+STOOD_STILL = "this process did not run for {seconds:.1f} s"
+"""What it means if the background wakes up much too late."""
 STRUCK_ANYWHERE: bool = True
 """Whether an interrupt may strike between any two instructions: a signal's exception, say."""
 
