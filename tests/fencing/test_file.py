@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -191,3 +192,64 @@ def test_a_write_that_fails_leaves_nothing_behind(file, path, monkeypatch):
 
     assert path.read_bytes() == b"old"
     assert names(path) == ["report.csv", "report.csv.fence"]
+
+
+KILLED = """
+import os, signal, sys
+from holdfast.fencing import FencedFile
+
+step = {"raised": (FencedFile, "_raise"), "written": (os, "fsync")}
+setattr(*step[sys.argv[2]], lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+FencedFile(sys.argv[1]).write(("door", 35), b"x" * 100_000)
+"""
+
+
+@pytest.mark.parametrize("step", ["written", "raised"])
+def test_what_killed_writers_left_is_removed_by_a_later_one(file, path, step):
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", KILLED, path, step], check=False)
+        assert done.returncode == -signal.SIGKILL
+    assert len(names(path)) >= 3
+
+    file.write(("door", 36), b"whole")
+
+    assert names(path) == ["report.csv", "report.csv.fence"]
+    assert path.read_bytes() == b"whole"
+
+
+def test_the_draft_of_a_writer_that_lives_is_not_removed(file, path):
+    """Else its own write would fail; it may take long, or be frozen."""
+    other = FencedFile(path)
+    with other._draft(b"slow") as draft:
+        file.write(("door", 33), b"quick")
+
+        assert os.path.exists(draft.name)  # noqa: PTH110 - a str
+    assert names(path) == ["report.csv", "report.csv.fence"]
+
+
+def test_a_draft_that_is_removed_before_it_is_locked_is_made_again(file, path, monkeypatch):
+    """A sweep may take it for a dead writer's in that very moment."""
+    make, made = tempfile.mkstemp, []
+
+    def make_and_lose(**options: str):
+        number, name = make(**options)
+        made.append(name)
+        if len(made) == 1:
+            os.unlink(name)  # noqa: PTH108 - a str
+        return number, name
+
+    monkeypatch.setattr(tempfile, "mkstemp", make_and_lose)
+    file.write(("door", 33), b"content")
+
+    assert len(made) == 2
+    assert path.read_bytes() == b"content"
+
+
+def test_what_only_looks_like_a_draft_is_left_alone(file, path):
+    """A copy that somebody keeps beside it is not ours."""
+    kept = path.with_name(".report.csv.original")
+    kept.write_bytes(b"mine")
+
+    file.write(("door", 33), b"content")
+
+    assert kept.read_bytes() == b"mine"

@@ -132,6 +132,52 @@ def test_a_column_that_is_too_small_for_a_token_is_an_error_and_no_open_door(tab
             table.caller.rollback()
 
 
+INEXACT = [
+    *((kind, "REAL") for kind in ("psycopg", "psycopg/async", "postgresql/session")),
+    ("psycopg", "NUMERIC(20, -3)"),
+    *((kind, "FLOAT") for kind in ("pymysql", "asyncmy", "mysql/session")),
+]
+
+
+@pytest.mark.parametrize("token", [1_794_975_000_000_001, LARGEST])
+@pytest.mark.parametrize("verb", ["update", "upsert", "seal", "upsert of a new row"])
+@pytest.mark.parametrize(("kind", "column"), INEXACT)
+def test_a_column_that_rounds_a_token_is_refused_with_a_type_to_use(
+    kind, column, verb, token, table_of
+):
+    """32 bits accept a token of two minutes ago."""
+    table = table_of(kind, column=column)
+    writes = {
+        "update": lambda: table.update(token, "words"),
+        "upsert": lambda: table.upsert(token, "words"),
+        "seal": lambda: table.seal(token),
+        "upsert of a new row": lambda: table.upsert(token, "words", key=2),
+    }
+
+    with pytest.raises(ConfigurationError, match=r"its column 'fence'.*make it a BIGINT"):
+        writes[verb]()
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        ("psycopg", "DOUBLE PRECISION"),
+        ("psycopg", "NUMERIC(20, 0)"),
+        ("pymysql", "DOUBLE"),
+        ("pymysql", "DECIMAL(20, 0)"),
+        ("sqlite3", "REAL"),
+        ("sqlite3", "TEXT"),
+    ],
+)
+def test_any_column_that_keeps_a_token_exactly_will_do(kind, column, table_of):
+    table = table_of(kind, column=column)
+    table.update(LARGEST - 1, "before")
+    table.upsert(LARGEST, "largest")
+
+    with pytest.raises(StaleToken):
+        table.update(LARGEST - 1, "late")
+
+
 def test_a_session_of_mysql_that_would_clamp_a_token_is_refused(table_of):
     table = table_of("pymysql", column="INT")
     table.caller.run("SET SESSION sql_mode = ''")

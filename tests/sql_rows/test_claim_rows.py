@@ -337,3 +337,31 @@ def test_changes_of_the_claims_own_columns_are_refused(plain, jobs):
             with pytest.raises(ConfigurationError):
                 row.finish(**changes)
         row.release()
+
+
+ROUNDING = {"postgresql": "REAL", "mariadb": "FLOAT"}
+
+
+@pytest.mark.parametrize("way", [*ROUNDING, *(f"{one} asyncio" for one in ROUNDING)])
+@pytest.mark.parametrize(
+    ("column", "better"), [("claimed_until", "DOUBLE PRECISION"), ("claim_token", "BIGINT")]
+)
+def test_a_column_that_rounds_what_is_written_is_refused_with_a_type_to_use(
+    way, column, better, tmp_path
+):
+    """32 bits of seconds are two minutes: a second worker would get the row at once."""
+    database = Database(way, tmp_path)
+    kinds = {"claimed_until": "{real}", "claim_token": "{whole}"}
+    kinds[column] = ROUNDING[database.name]
+    table = database.table(
+        "id INTEGER PRIMARY KEY, state VARCHAR(20), born INTEGER"
+        + "".join(f", {name} {kind}" for name, kind in kinds.items())
+    )
+    database.run(f"INSERT INTO {table} VALUES (1, 'pending', 1, NULL, NULL)")
+
+    async def scene(claiming):
+        await following(claiming(database, table))
+
+    with pytest.raises(ConfigurationError, match=f"'{column}'.*make it a {better}"):
+        play(scene)
+    assert database.run(f"SELECT {column} FROM {table}") == [(None,)]

@@ -7,6 +7,7 @@ import stat
 import tempfile
 import time
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,15 @@ from holdfast.platforms import here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from io import BufferedRandom
 
     from holdfast.core.sequencing import Sequencer
 
 DIGITS = 16
 """As many as the largest token has: a mark is always of one length, and written at once."""
+
+DRAFT = ".draft"
+"""How the name of a content ends that is yet to be put in place."""
 
 LOOK_AGAIN = 0.005
 
@@ -40,6 +45,7 @@ class FencedFile:
     nothing across machines: `flock` on a network file system is another promise. A process
     that is frozen in the few system calls between check and replacement keeps others out
     until it runs again (BackendUnavailable after `timeout` seconds), and does no harm then.
+    What a killed writer has left beside the path (`.NAME.….draft`) is removed by a later one.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 10.0) -> None:
@@ -47,6 +53,7 @@ class FencedFile:
         self.path: Path = Path(os.path.realpath(path))
         self._mark = self.path.with_name(f"{self.path.name}.fence")
         self._timeout = timeout
+        self._is_swept = False  # once for each object: the directory may have many other files
 
     def write(self, lease: Presented, content: bytes) -> None:
         """Replace the content, or raise StaleToken and change nothing."""
@@ -54,15 +61,15 @@ class FencedFile:
             raise TypeError(f"content is bytes, not {type(content).__name__}")
         who = shown(lease)
         # All that takes long comes before the mark is locked.
-        draft = self._draft(content)
-        try:
-            with self._locked() as mark:
-                self._raise(mark, who)
-                draft.replace(self.path)
-                here.sync_directory(self.path.parent)
-        finally:
-            with suppress(FileNotFoundError):
-                draft.unlink()
+        left = [] if self._is_swept else self._drafts()
+        with self._draft(content) as draft, self._locked() as mark:
+            self._raise(mark, who)
+            # Under the mark's lock, as the sweep: from here on it looks like a dead writer's.
+            draft.close()
+            Path(draft.name).replace(self.path)
+            here.sync_directory(self.path.parent)
+            _sweep(left)
+            self._is_swept = True
 
     def seal(self, lease: Presented) -> None:
         """Raise the mark and write nothing else, before the first read.
@@ -73,22 +80,45 @@ class FencedFile:
         with self._locked() as mark:
             self._raise(mark, who)
 
-    def _draft(self, content: bytes) -> Path:
+    @contextmanager
+    def _draft(self, content: bytes) -> Iterator[BufferedRandom]:
+        """Give a file with the content, which stands beside the path and is locked.
+
+        The lock says that its writer lives: what a killed one has left is swept by a later one.
+        """
+        draft = self._locked_draft()
         try:
-            mode = stat.S_IMODE(self.path.stat().st_mode)
+            _set_mode(draft, self._mode())
+            draft.write(content)
+            draft.flush()
+            os.fsync(draft.fileno())
+            yield draft
+        finally:
+            draft.close()
+            with suppress(FileNotFoundError):
+                Path(draft.name).unlink()
+
+    def _locked_draft(self) -> BufferedRandom:
+        prefix, directory = f".{self.path.name}.", self.path.parent
+        while True:
+            number, name = tempfile.mkstemp(prefix=prefix, suffix=DRAFT, dir=directory)
+            os.close(number)
+            # By its name: that of a file that is opened by a number is the number.
+            with suppress(FileNotFoundError):  # swept before it was locked: another one
+                draft = open(name, "r+b")  # noqa: SIM115, PTH123 - closed by who asked for it
+                if here.try_lock_alone(draft) and _is_at(draft.fileno(), Path(name)):
+                    return draft
+                draft.close()
+
+    def _mode(self) -> int:
+        try:
+            return stat.S_IMODE(self.path.stat().st_mode)
         except FileNotFoundError:
-            mode = None
-        number, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
-        try:
-            with os.fdopen(number, "wb") as file:
-                _set_mode(number, name, here.usual_mode() if mode is None else mode)
-                file.write(content)
-                file.flush()
-                os.fsync(number)
-        except BaseException:
-            os.unlink(name)  # noqa: PTH108 - a str
-            raise
-        return Path(name)
+            return here.usual_mode()
+
+    def _drafts(self) -> list[Path]:
+        """Return the drafts of all writers, dead and alive."""
+        return list(self.path.parent.glob(f"{escape(f'.{self.path.name}.')}*{DRAFT}"))
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -98,7 +128,7 @@ class FencedFile:
             mark = os.open(self._mark, os.O_RDWR | os.O_CREAT | _BINARY, 0o666)
             try:
                 self._lock(mark, deadline)
-                if self._is_in_place(mark):
+                if _is_at(mark, self._mark):
                     yield mark
                     return
             finally:
@@ -115,13 +145,6 @@ class FencedFile:
                     "frozen? Nothing was written"
                 )
             time.sleep(LOOK_AGAIN)
-
-    def _is_in_place(self, mark: int) -> bool:
-        """Whether it is still the file that others would open: else the lock protects nothing."""
-        try:
-            return os.path.samestat(os.fstat(mark), self._mark.stat())
-        except FileNotFoundError:
-            return False
 
     def _raise(self, mark: int, who: Sequencer) -> None:
         """Raise the mark to our token, on the disk too, or refuse.
@@ -148,6 +171,23 @@ class FencedFile:
             here.sync_directory(self._mark.parent)
 
 
-def _set_mode(number: int, name: str, mode: int) -> None:
+def _is_at(number: int, path: Path) -> bool:
+    """Whether it is still the file that others would open: else a lock on it protects nothing."""
+    try:
+        return os.path.samestat(os.fstat(number), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _sweep(drafts: list[Path]) -> None:
+    """Remove those whose writers were killed; call it while the mark is locked."""
+    for one in drafts:
+        # Swept by another one before; or any program has it open where that is in the way.
+        with suppress(FileNotFoundError if here.CAN_REMOVE_OPEN_FILES else OSError):
+            here.remove_unless_locked(one)
+
+
+def _set_mode(file: BufferedRandom, mode: int) -> None:
     """Set the mode of an open file; by its name where that is the only way."""
-    os.chmod(number if os.chmod in os.supports_fd else name, mode)  # noqa: PTH101 - a number
+    target = file.fileno() if os.chmod in os.supports_fd else file.name
+    os.chmod(target, mode)  # noqa: PTH101 - a number

@@ -75,6 +75,11 @@ class FencedRow:
             self._may_write(token, table=f"{self._bare_table}."),
         )
 
+    def read_back(self) -> Statement:
+        """Return what reads the mark that was just written."""
+        column = self._quoted(self.fence)
+        return Statement("SELECT ", column, " FROM ", self._table, " WHERE ", self._is_it)
+
     def look(self) -> Statement:
         """Return what reads the mark as it is now, and on MySQL whether the session is strict.
 

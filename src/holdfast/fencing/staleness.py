@@ -21,6 +21,14 @@ def stale(shown: Sequencer, seen: int, *, what: str) -> StaleToken:
     )
 
 
+def inexact(mark: int, token: int, *, what: str, column: str) -> ConfigurationError:
+    """Return the error of a column that keeps another number than the token it was given."""
+    return ConfigurationError(
+        f"{what} has {mark} in its column {column!r}, where {token} was written: that type rounds "
+        "tokens, so it would accept a stale one; make it a BIGINT"
+    )
+
+
 def whole_mark(found: Any, *, what: str) -> int:  # noqa: ANN401 - whatever was stored there
     """Return the mark of a resource; what is no whole number was written by somebody else."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import time
 from contextlib import suppress
@@ -23,6 +24,7 @@ from holdfast.platforms.posix import (
     lock_shared,
     make_way,
     path_of_url,
+    remove_unless_locked,
     sync_directory,
     try_lock_alone,
     try_lock_shared,
@@ -47,6 +49,7 @@ __all__ = [
     "clock_offset",
     "file_system",
     "has_hung_up",
+    "is_mounted_alone",
     "keep_time",
     "lock_alone",
     "lock_shared",
@@ -54,6 +57,7 @@ __all__ = [
     "now",
     "path_of_url",
     "reaches_other_machines",
+    "remove_unless_locked",
     "state_directory",
     "sync_directory",
     "try_lock_alone",
@@ -138,6 +142,26 @@ def file_system(directory: Path, *, mounts: str | None = None) -> str:
         if is_under and len(point) >= len(best):
             best, kind = point, rest.split(" ")[0]
     return kind
+
+
+def is_mounted_alone(file: Path) -> bool:
+    """Whether the file is a mount point itself, as a bind mount of a single file makes it."""
+    try:
+        return _mount_of(file) != _mount_of(file.parent)
+    except FileNotFoundError:
+        return False  # it is yet to be made; or there is no /proc to ask
+
+
+def _mount_of(path: Path) -> str:
+    """Return the id of the mount that a path leads to."""
+    # O_PATH: closing any other descriptor of a file drops the POSIX locks that this process has
+    # on it, and those are SQLite's. Not by the table of mounts: it also lists hidden ones.
+    number = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        facts = Path(f"/proc/self/fdinfo/{number}").read_text()
+    finally:
+        os.close(number)
+    return facts.partition("mnt_id:")[2].partition("\n")[0].strip()
 
 
 def reaches_other_machines(kind: str) -> bool:

@@ -25,6 +25,7 @@ from holdfast.platforms.posix import (
     lock_shared,
     make_way,
     path_of_url,
+    remove_unless_locked,
     sync_directory,
     try_lock_alone,
     try_lock_shared,
@@ -48,6 +49,7 @@ __all__ = [
     "clock_offset",
     "file_system",
     "has_hung_up",
+    "is_mounted_alone",
     "keep_time",
     "lock_alone",
     "lock_shared",
@@ -55,6 +57,7 @@ __all__ = [
     "now",
     "path_of_url",
     "reaches_other_machines",
+    "remove_unless_locked",
     "state_directory",
     "sync_directory",
     "try_lock_alone",
@@ -114,6 +117,12 @@ def file_system(directory: Path) -> str:
     flags, kind = _FLAGS_AND_TYPE.unpack_from(buffer.raw)
     name: str = kind.partition(b"\0")[0].decode("ascii", "replace")
     return name if flags & _MNT_LOCAL else _REMOTE + name
+
+
+def is_mounted_alone(file: Path) -> bool:
+    """Return False: macOS mounts directories alone."""
+    del file
+    return False
 
 
 def reaches_other_machines(kind: str) -> bool:

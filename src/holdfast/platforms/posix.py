@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import select
 import socket
@@ -92,6 +93,13 @@ def _try_lock(file: Numbered | int, kind: int) -> bool:
 def unlock(file: Numbered | int) -> None:
     """Let go of the lock, also for a forked child that has the file open as well."""
     fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def remove_unless_locked(path: Path) -> None:
+    """Remove a file whose owner has died: the kernel dropped its lock. Raises OSError."""
+    with io.FileIO(path, "r+") as file:
+        if try_lock_alone(file):
+            path.unlink()
 
 
 def sync_directory(path: Path) -> None:

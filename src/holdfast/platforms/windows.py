@@ -29,6 +29,7 @@ __all__ = [
     "clock_offset",
     "file_system",
     "has_hung_up",
+    "is_mounted_alone",
     "keep_time",
     "lock_alone",
     "lock_shared",
@@ -36,6 +37,7 @@ __all__ = [
     "now",
     "path_of_url",
     "reaches_other_machines",
+    "remove_unless_locked",
     "state_directory",
     "sync_directory",
     "try_lock_alone",
@@ -197,6 +199,15 @@ def _place() -> ctypes.Array[ctypes.c_char]:
     return ctypes.create_string_buffer(_PLACE, len(_PLACE))
 
 
+def remove_unless_locked(path: Path) -> None:
+    """Remove a file whose owner has died: the kernel dropped its lock. Raises OSError."""
+    with open(path, "r+b") as file:  # noqa: PTH123 - as `Path.open`, in one step
+        is_dead = try_lock_alone(file)
+    if is_dead:
+        # Only a closed file can be removed, and not one that its owner opens just now.
+        path.unlink()
+
+
 def sync_directory(path: Path) -> None:
     """Do nothing: a directory cannot be opened here, and NTFS keeps a log of its names."""
 
@@ -221,6 +232,12 @@ def file_system(directory: Path) -> str:
     # A share without a letter is a root too: \\server\share\.
     kind = _DRIVES.get(kernel.GetDriveTypeW(ctypes.c_wchar_p(directory.resolve().anchor)), "")
     return f"{kind} drive" if kind else ""
+
+
+def is_mounted_alone(file: Path) -> bool:
+    """Return False: Windows mounts directories alone."""
+    del file
+    return False
 
 
 def reaches_other_machines(kind: str) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.connections.dialects import MYSQL, POSTGRESQL, SQLITE
+from holdfast.connections.exactness import in_32_bits
 from holdfast.connections.statements import Statement, Value, joined
 from holdfast.core.tokens import next_token
 from holdfast.errors import ConfigurationError
@@ -41,6 +42,9 @@ _LOCKS_OF_RENEWAL = {
     POSTGRESQL: " FOR NO KEY UPDATE SKIP LOCKED",
     MYSQL: " FOR UPDATE SKIP LOCKED",
 }
+
+INEXACT_SECONDS = 0.05
+"""A deadline that is further off was rounded by its column."""
 
 Key = tuple[object, ...]
 
@@ -132,6 +136,16 @@ class Claimable:
             ),
         )
 
+    def read_back(self, dialect: Dialect, rows: Sequence[dict[str, Any]]) -> Statement:
+        """Return what reads what a claim has written: token, deadline, and the clock."""
+        names = ", ".join(map(dialect.quoted, (self.token, self.until)))
+        is_one = (self.keyed.is_row(dialect, self.of_row(one)) for one in rows)
+        return Statement(
+            *("SELECT ", names, f", {_CLOCKS[dialect]} FROM "),
+            *(dialect.quoted_table(self.keyed.table), " WHERE "),
+            joined(" OR ", (Statement("(", one, ")") for one in is_one)),
+        )
+
     def still_claimed(
         self, dialect: Dialect, claims: Sequence[tuple[Key, int]], *, locks: bool
     ) -> Statement:
@@ -205,6 +219,29 @@ class Claimable:
                 f"{', '.join(self.keyed.key)}, the key of {self.keyed}, is not unique: name the "
                 "columns that tell its rows apart"
             )
+
+    def refuse_inexact(
+        self, written: Sequence[Sequence[Any]], *, token: int, since: float, ttl: float
+    ) -> None:
+        """Refuse columns that keep other numbers than they were given, by what was read back.
+
+        A REAL of PostgreSQL has 32 bits: a deadline is then off by up to a minute, and two workers
+        have one row. The claim was made after the clock said `since`.
+        """
+        for found, until, now in written:
+            if found != token:
+                raise self._inexact(self.token, found, "BIGINT")
+            earliest, latest = since + ttl - INEXACT_SECONDS, float(now) + ttl + INEXACT_SECONDS
+            # In 32 bits a deadline may be right by chance.
+            is_exact = until is not None and in_32_bits(float(until)) != float(until)
+            if not is_exact or not earliest <= float(until) <= latest:
+                raise self._inexact(self.until, until, "DOUBLE PRECISION")
+
+    def _inexact(self, column: str, found: object, better: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"{column!r}, a column of {self.keyed}, has {found!r} after a claim, which is not what "
+            f"was written: that type cannot store it exactly; make it a {better}"
+        )
 
     def next_token(self, rows: Sequence[dict[str, Any]]) -> int:
         """Return one token for all of them: larger than that of every earlier claim of each."""

@@ -70,6 +70,9 @@ async def seal(
     read afterwards stays true until a later holder comes. StaleToken if one has come.
     Where no row is there yet, there is nothing to seal: `fenced_upsert` makes it.
 
+    Commit it before you read: until then it keeps the row locked, and a process that freezes
+    meanwhile would block every later holder.
+
     It does not stop a write that an earlier holder made before, nor one without a guard.
     """
     await AsyncRowWrite(connection, table, key, lease, fence).update({})

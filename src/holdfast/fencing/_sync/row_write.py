@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.connections._sync.callers import CallersConnection
 from holdfast.connections.dialects import MYSQL
+from holdfast.connections.exactness import is_rounded
 from holdfast.errors import BackendMisbehaved, ConfigurationError
 from holdfast.fencing.presenting import Presented, shown
 from holdfast.fencing.rows import FencedRow
-from holdfast.fencing.staleness import stale, whole_mark
+from holdfast.fencing.staleness import inexact, stale, whole_mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,6 +69,8 @@ class RowWrite:
             changed = self._connection.run(statement).changed
             if changed > surely:
                 raise self._several()
+            if changed:
+                self._refuse_inexact(is_ours=changed == surely)
             if changed == surely:
                 return
             if self._has_our_token(lack) and self._is_written(values, lack):
@@ -77,6 +80,18 @@ class RowWrite:
             "something else write to its column of the token?",
             name=self._who.name,
         )
+
+    def _refuse_inexact(self, *, is_ours: bool) -> None:
+        """Read back what was written: 32 bits, as REAL has, keep no token and accept stale ones.
+
+        No statement asks for the type of a column in all databases, so its content is looked at.
+        A later holder's token may be there by now, but after a write of ours no smaller one.
+        """
+        token = self._who.token
+        for [found] in self._connection.run(self._row.read_back()).rows:
+            mark = whole_mark(found, what=str(self._row))
+            if is_rounded(mark, token) or (is_ours and mark < token):
+                raise inexact(mark, token, what=str(self._row), column=self._row.fence)
 
     def _is_written(self, values: Mapping[str, Any], lack: str) -> bool:
         """Say whether the row is as it should be, though no count says so.

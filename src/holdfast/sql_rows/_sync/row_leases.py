@@ -83,6 +83,9 @@ class RowLeases(Backend):
             claimable.refuse_shared_keys(rows, changed=claimed.changed)
             if claimed.changed != len(rows):
                 raise _Overtaken
+            written = callers.run(claimable.read_back(dialect, rows))
+            since = float(rows[0][NOW])
+            claimable.refuse_inexact(written.rows, token=token, since=since, ttl=ttl)
             for one in rows:
                 one.pop(NOW)
             return token, rows

@@ -1,0 +1,109 @@
+"""A holder that is frozen in the middle of fencing a row does not block its successors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from callers import DATABASE
+from fencing.frozen_seller import Shop
+from puppets import Puppet, Stage
+from servers import mariadb, postgresql
+
+from holdfast import Locks
+from holdfast.challenge.eventually import eventually
+
+SELLER = Path(__file__).parent / "frozen_seller.py"
+LOCK = "lamps"
+
+BLOCKED = 60
+"""Whoever waits for a row for so many seconds is blocked, and is told so instead of hanging."""
+
+
+@pytest.fixture
+def store(tmp_path) -> str:
+    return f"sqlite://{tmp_path}/locks.db"
+
+
+@pytest.fixture
+def shop_at(tmp_path) -> Iterator[Callable[[str], tuple[str, Shop]]]:
+    """Return a function that gives a shop in a kind of database, and its address."""
+    opened: list[Shop] = []
+
+    def open_one(kind: str) -> tuple[str, Shop]:
+        url, options = _address(kind, tmp_path)
+        opened.append(Shop(url, **options))
+        opened[-1].prepare()
+        return url, opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+def _address(kind: str, directory: Path) -> tuple[str, dict[str, object]]:
+    if kind == "postgresql":
+        url = postgresql.shared_server().url().replace("postgresql:", "postgresql+psycopg:")
+        return url, {"options": f"-c lock_timeout={BLOCKED}s"}
+    if kind == "mariadb":
+        server = mariadb.shared_server()
+        server.run(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
+        url = f"mysql+pymysql://root@127.0.0.1:{server.port}/{DATABASE}"
+        return url, {"init_command": f"SET SESSION innodb_lock_wait_timeout = {BLOCKED}"}
+    return f"sqlite:///{directory}/shop.db", {"timeout": BLOCKED}
+
+
+@pytest.fixture
+def frozen(tmp_path, store) -> Iterator[Callable[..., Puppet]]:
+    """Return a function that gives a seller which has stopped at a place."""
+    stage = Stage(tmp_path, SELLER)
+
+    def freeze(url: str, place: str, bound: str = "") -> Puppet:
+        seller = stage(store, LOCK, url, place, bound)
+        seller.tell("sell")
+        eventually(seller.is_frozen, what="it stands still")
+        return seller
+
+    yield freeze
+    stage.clear_away()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql", "mariadb"])
+def test_one_frozen_between_its_seal_and_its_write_lets_the_next_holder_through(
+    kind, store, shop_at, frozen
+):
+    """Its transaction is open, and has locked nothing yet: the seal was committed before."""
+    url, shop = shop_at(kind)
+    late = frozen(url, "before the write")
+
+    with Locks(store, request_timeout=30) as locks, locks.lock(LOCK, timeout=60) as lease:
+        left = shop.sell(lease)
+    late.thaw()
+    refused = late.answer()
+
+    assert left == shop.stock() == 9
+    assert refused.startswith("StaleToken")
+
+
+@pytest.mark.parametrize(
+    ("kind", "bound"),
+    [
+        ("postgresql", "options=-c idle_in_transaction_session_timeout=3s"),
+        ("mariadb", "init_command=SET SESSION idle_transaction_timeout = 3"),
+    ],
+)
+def test_one_frozen_between_its_write_and_its_commit_loses_its_transaction(
+    kind, bound, store, shop_at, frozen
+):
+    """It has locked the row. The server ends what stands still for longer than that."""
+    url, shop = shop_at(kind)
+    late = frozen(url, "before the commit", bound)
+
+    with Locks(store, request_timeout=30) as locks, locks.lock(LOCK, timeout=60) as lease:
+        left = shop.sell(lease)
+    late.thaw()
+    refused = late.answer()
+
+    assert left == shop.stock() == 9
+    assert "Error(" in refused  # of the driver, which names it as it likes
