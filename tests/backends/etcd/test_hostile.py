@@ -142,12 +142,14 @@ def test_transactions_as_deep_as_ours_are_read():
 
 
 def test_an_answer_that_cannot_be_read(wire_to, talker, key):
-    """It is told as such: the request may have been done."""
+    """It is told as such, since the request may have been done; the connection is not kept."""
     said = at_each_call(lambda stream: message(stream, prefixed(b"\xff" * 40)) + end(stream))
     wire = wire_to(talker(greeting=GREETING, answer=said).url)
 
     with pytest.raises(BackendMisbehaved, match="cannot be read"):
         wire.ask(requests.range_(key))
+
+    assert wire.is_left()
 
 
 def _saying(*answers: bytes):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from servers.etcd import shared_guarded_server, shared_tls_server
 
-from holdfast import BackendUnavailable, ConfigurationError
+from holdfast import BackendUnavailable, ConfigurationError, LeaseLost
 from holdfast.challenge.eventually import eventually
 from holdfast.challenge.servers.certificates import certificates
 from holdfast.challenge.servers.etcd import EtcdServer
+
+TTL = 20.0
 
 
 @pytest.fixture
@@ -113,6 +116,52 @@ def test_a_lock_is_broken_on_a_server_that_is_full(flavour):
         [broken] = flavour.locks(server.url, ttl=20).break_("door")
 
         assert broken.token == lease.token
+
+
+@pytest.fixture
+def filled(flavour, outliving) -> Callable[..., tuple[EtcdServer, Any]]:
+    """Return a server that was filled up while a lease was held, and that lease."""
+
+    def filled(**options: Any) -> tuple[EtcdServer, Any]:
+        server = outliving.enter_context(EtcdServer("--quota-backend-bytes", "400000"))
+        locks = flavour.locks(server.url, ttl=TTL, request_timeout=TTL)
+        lease = locks.lock("door", **options).acquire(timeout=TTL)
+        server.fill()
+        return server, lease
+
+    return filled
+
+
+def test_a_min_hold_is_kept_on_a_server_that_is_full(flavour, filled):
+    """The release is clean, and the name stays closed."""
+    server, lease = filled(min_hold=20 * TTL)
+
+    lease.release()
+
+    seen = flavour.locks(server.url, ttl=TTL, request_timeout=TTL).inspect("door")
+    assert (seen.holders, bool(seen.closing)) == ((), True)
+
+
+def test_a_min_hold_ends_on_a_server_that_is_full(filled):
+    server, lease = filled(min_hold=2.0)
+
+    lease.release()
+
+    eventually(lambda: not server.keys("holdfast/n/"), what="nothing is left of it")
+
+
+def test_a_lease_with_a_lock_delay_is_broken_on_a_server_that_is_full(flavour, filled):
+    """The name stays closed, by the hold that is left as it was; the holder is told."""
+    server, lease = filled(lock_delay=4.0)
+    operator = flavour.locks(server.url, ttl=TTL, request_timeout=TTL)
+
+    [broken] = operator.break_("door")
+
+    assert broken.token == lease.token
+    seen = operator.inspect("door")
+    assert (seen.holders, bool(seen.closing)) == ((), True)
+    with pytest.raises(LeaseLost):
+        lease.renew()
 
 
 # -- by whom, and how ----------------------------------------------------------------------

@@ -95,7 +95,7 @@ def test_a_hold_without_its_claim_keeps_the_name_closed_for_a_ttl_from_its_first
         return line, orphans.look(line, now=now)
 
     line, overdue = seen(100.0)
-    told = EtcdLine(line, 1, keys=keys, revision=9, own=line[1].name)
+    told = EtcdLine(line, 1, keys=keys, revision=9, own=(line[1].name, line[1].token))
 
     assert overdue == []
     assert not told.is_admitted
@@ -137,12 +137,24 @@ def test_a_hold_that_will_go_by_itself_does_not_admit_its_claim():
     one, hold = stored(claim(1), revision=5, hold=6)
 
     lines = [
-        EtcdLine(in_line(found, keys), 1, keys=keys, revision=9, own=in_line(found, keys)[0].name)
-        for found in ([one, hold], [one, hold._replace(lease=7)])
+        EtcdLine(line, 1, keys=keys, revision=9, own=(line[0].name, 5))
+        for line in (in_line(found, keys) for found in ([one, hold], [one, hold._replace(lease=7)]))
     ]
 
     assert [line.is_admitted for line in lines] == [True, True]
     assert [line.has_hold for line in lines] == [True, False]
+
+
+def test_a_key_that_was_made_again_is_not_the_place_of_our_claim():
+    """Its creation revision is not the token: others may have held the name in between."""
+    keys = KEYS.of("door")
+    line = in_line(stored(claim(1), revision=8, hold=9), keys)
+
+    told = EtcdLine(line, 1, keys=keys, revision=9, own=(line[0].name, 5))
+
+    assert told.number is None
+    assert not told.is_admitted
+    assert not told.has_hold
 
 
 @pytest.mark.parametrize("changed", ["cluster", "member", "term"])

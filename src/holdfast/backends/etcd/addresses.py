@@ -52,6 +52,18 @@ class Address:
         return f"{self.prefix}{self.namespace}/".encode()
 
 
+class Preference:
+    """Which member is asked first, for all sessions of a client: the one that answered last."""
+
+    __slots__ = ("has_answered", "number")
+
+    def __init__(self) -> None:
+        self.number: int = 0
+        """In the order of the address."""
+        self.has_answered: bool = False
+        """Whether any member ever has: then what the URL says is right, as far as it goes."""
+
+
 def of_url(url: str, *, where: str, namespace: str, options: Mapping[str, Any]) -> Address:
     """Return the address in `etcd://user:password@host1,host2:2379/prefix`; `etcds` speaks TLS."""
     parts = split(url)

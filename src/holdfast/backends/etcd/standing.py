@@ -85,9 +85,11 @@ class EtcdLine(Line):
         *,
         keys: NameKeys,
         revision: int,
-        own: str | None = None,
+        own: tuple[str, int] | None = None,
     ) -> None:
-        number = next((at for at, one in enumerate(entries) if one.name == own), None)
+        """`own` is the name and the token of our claim: a key that was made again is another."""
+        places = ((one.name, one.token) for one in entries)
+        number = next((at for at, place in enumerate(places) if place == own), None)
         super().__init__(entries, capacity, prefix=keys.prefix.decode(), number=number)
         self.revision: int = revision
         held = None if number is None else entries[number].hold

@@ -3,6 +3,10 @@
 Whatever brings a claim into line or lets it hold is guarded by its session: by the revision at
 which the session's key was last written. So what arrives after its session has ended, or after
 somebody has withdrawn something of it, changes nothing.
+
+The repeat of a request that was not answered *supersedes* the first copy: it writes the session's
+key in the same step. The first copy may be stuck at another member, and without that it could come
+true long after the grant was broken, and recreate the same keys for a holder that has lost them.
 """
 
 from __future__ import annotations
@@ -35,6 +39,10 @@ class Guard(NamedTuple):
         """That it is still so."""
         return compare(self.key, Of.MODIFIED, Is.EQUAL, self.generation)
 
+    def outdating(self, *, supersedes: bool) -> list[Request[Put]]:
+        """Return the write that voids all requests sent under this generation, if it is wanted."""
+        return [requests.put(self.key, b"", lease=self.lease)] if supersedes else []
+
 
 class Ours(NamedTuple):
     """One claim of a session: its two keys, and what is kept there."""
@@ -61,12 +69,12 @@ def _created(key: bytes, revision: int) -> bytes:
 
 
 def acquire(
-    guard: Guard, keys: NameKeys, claim: Claim, ours: Ours, *, joins: bool
+    guard: Guard, keys: NameKeys, claim: Claim, ours: Ours, *, joins: bool, supersedes: bool = False
 ) -> Request[Transacted]:
     """Come into line, and hold at once where nobody is there; tell the line otherwise.
 
-    Whether it is there already is looked at: a repeat changes nothing. What does not join is
-    only told the line.
+    Whether it is there already is looked at: a repeat changes nothing but the generation. What
+    does not join is only told the line.
     """
     smaller, larger = keys.other_capacities(claim.capacity)
     put = requests.put(ours.claim, ours.claim_record, lease=guard.lease)
@@ -78,30 +86,42 @@ def acquire(
     )
     return requests.transaction(
         [guard.condition, _none(smaller), _none(larger)],
-        [take],
+        [take, *guard.outdating(supersedes=supersedes)],
         [requests.range_(guard.key), everything(keys)],
     )
 
 
 def admit_first(
-    guard: Guard, keys: NameKeys, claim: Claim, ours: Ours, *, token: int
+    guard: Guard,
+    keys: NameKeys,
+    claim: Claim,
+    ours: Ours,
+    *,
+    token: int,
+    supersedes: bool = False,
 ) -> Request[Transacted]:
     """Hold, if nobody holds and nobody stands in front of us; tell the line otherwise."""
     claims, holds = keys.claims(claim.capacity), keys.holds(claim.capacity)
     in_front = compare(claims.begin, Of.CREATED, Is.GREATER, token - 1, end=claims.end)
     return requests.transaction(
         [guard.condition, _created(ours.claim, token), in_front, _none(holds)],
-        [requests.put(ours.hold, ours.hold_record)],
+        [requests.put(ours.hold, ours.hold_record), *guard.outdating(supersedes=supersedes)],
         [requests.range_(guard.key), everything(keys)],
     )
 
 
-def admit(guard: Guard, ours: Ours, *, token: int, touches: bool) -> Request[Transacted]:
+def admit(
+    guard: Guard, ours: Ours, *, token: int, touches: bool, supersedes: bool = False
+) -> Request[Transacted]:
     """Hold, by a line that was read before; `touches` tells who watches the claim."""
     touch = requests.put(ours.claim, ours.claim_record, lease=guard.lease)
     return requests.transaction(
         [guard.condition, _created(ours.claim, token)],
-        [requests.put(ours.hold, ours.hold_record), *([touch] if touches else [])],
+        [
+            requests.put(ours.hold, ours.hold_record),
+            *([touch] if touches else []),
+            *guard.outdating(supersedes=supersedes),
+        ],
         [requests.range_(guard.key)],
     )
 
@@ -134,7 +154,7 @@ def outdate(guard: Guard) -> Request[Transacted]:
     """Let nothing that is under way for a session do anything; not if the session is over."""
     return requests.transaction(
         [compare(guard.key, Of.CREATED, Is.GREATER, 0)],
-        [requests.put(guard.key, b"", lease=guard.lease)],
+        guard.outdating(supersedes=True),
     )
 
 
@@ -145,7 +165,7 @@ def withdraw(guard: Guard, claim: bytes, hold: bytes) -> Request[Transacted]:
         [
             requests.delete(claim),
             requests.delete(hold),
-            requests.put(guard.key, b"", lease=guard.lease),
+            *guard.outdating(supersedes=True),
         ],
         [requests.delete(claim), requests.delete(hold)],
     )
@@ -167,19 +187,29 @@ def close_for(
     )
 
 
+def leave_hold(claim: bytes, *, token: int) -> Request[Transacted]:
+    """End a claim and leave its hold as it is, like that of a holder that failed; only deletes."""
+    return requests.transaction([_created(claim, token)], [requests.delete(claim)])
+
+
 def remove(
-    claim: KeyValue, hold: KeyValue, *, closing: Request[Put] | None = None
+    claim: KeyValue,
+    hold: KeyValue,
+    *,
+    closing: Request[Put] | None = None,
+    leaves_hold: bool = False,
 ) -> Request[Transacted]:
     """Delete a claim and its hold, if both are still as they were seen, also where one is not.
 
-    With a closing the hold is not deleted but put so.
+    With a closing the hold is not deleted but put so; or it is left as it is.
     """
+    ending = [] if leaves_hold else [closing or requests.delete(hold.key)]
     return requests.transaction(
         [
             _created(claim.key, claim.created),
             compare(hold.key, Of.MODIFIED, Is.EQUAL, hold.modified),
         ],
-        [requests.delete(claim.key), closing or requests.delete(hold.key)],
+        [requests.delete(claim.key), *ending],
     )
 
 

@@ -83,8 +83,9 @@ def test_five_hundred_waiters_are_woken_one_by_one(own_server, name):
 
     assert course.watches == 500
     assert course.wakings == 500
-    # Look, once woken, and give back; besides, heartbeats. A herd would cost hundreds each.
-    assert course.requests <= 4 * 500
+    # Look, once woken, and give back, each time at the claim's own node too; besides, heartbeats.
+    # A herd would cost hundreds each.
+    assert course.requests <= 5 * 500
     assert course.served == course.arrived
     assert course.tokens == sorted(set(course.tokens))
 
@@ -107,7 +108,7 @@ def test_readers_are_let_in_together_by_the_writer_in_front(own_server, name):
     course = play_readers(own_server, name, readers=100)
 
     assert course.wakings == CLIENTS
-    assert course.requests <= 3 * 100
+    assert course.requests <= 5 * 100
     assert sorted(course.served) == sorted(course.arrived)
 
 

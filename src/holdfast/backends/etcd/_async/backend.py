@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.backends.etcd import addresses
@@ -13,6 +14,7 @@ from holdfast.backends.sessions._async.session import AsyncSession
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import LeaseLost
 from holdfast.model import Capabilities, RevisionGuard, TokenQuality
+from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +52,7 @@ class AsyncEtcdBackend(AsyncSessionsBackend):
         checked_namespace(namespace)
         self._address = addresses.of_url(url, where=location, namespace=namespace, options=options)
         self._orphans = Orphans()
+        self._preference = addresses.Preference()
         self._set_up(location=self._address.where, clock=clock)
 
     def guard(self, grant: Grant) -> RevisionGuard:
@@ -94,9 +97,13 @@ class AsyncEtcdBackend(AsyncSessionsBackend):
         finally:
             # Known until it is done: what an interrupt kept from being closed is closed by the
             # next call. To close one again does no more.
-            for session in list(self._unclosed):
-                await session.close(goodbye=False)
-                self._unclosed.discard(session)
+            await runtime.each_in_turn(
+                *(partial(self._close_for_good, session) for session in list(self._unclosed))
+            )
+
+    async def _close_for_good(self, session: AsyncSession) -> None:
+        await session.close(goodbye=False)
+        self._unclosed.discard(session)
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""
@@ -106,5 +113,10 @@ class AsyncEtcdBackend(AsyncSessionsBackend):
 
     def _new_wire(self, ttl: float, changed: Callable[[], None]) -> AsyncEtcdWire:
         return AsyncEtcdWire(
-            self._address, self._orphans, ttl=ttl, clock=self._clock, changed=changed
+            self._address,
+            self._orphans,
+            ttl=ttl,
+            clock=self._clock,
+            changed=changed,
+            preference=self._preference,
         )

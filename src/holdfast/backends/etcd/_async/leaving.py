@@ -38,7 +38,7 @@ class AsyncLeaving(AsyncArriving):
                 deadline=deadline,
             )
             was_there = answer.succeeded
-        self._doubtful.discard(claim_id)
+        self._doubtful.pop(claim_id, None)
         self._held_at.pop(claim_id, None)
         return was_there
 
@@ -52,23 +52,33 @@ class AsyncLeaving(AsyncArriving):
             asked = requests.transaction([], [requests.delete(claim), requests.delete(hold)])
             answer = await self.ask(asked, deadline=deadline)
             return bool(answer.answers[0].deleted)
-        self._outdated(answer)
+        self.outdated(answer)
         return bool(answer.answers[0].deleted)
 
-    def _outdated(self, answer: Transacted) -> None:
-        """Know the session's generation by what has changed it, if it was not over by then."""
-        with self._state:
-            if answer.succeeded and answer.header.revision > self._guard.generation:
-                self._guard = self._guard._replace(generation=answer.header.revision)
-
     async def close_for(self, one: CarriedClaim, seconds: float, *, deadline: float) -> bool:
-        """See the protocol: the hold outlives the session, and etcd removes it in the end."""
+        """See the protocol: the hold outlives the session, and etcd removes it in the end.
+
+        A server that is full takes no such hold, but deletes: then the hold stays as it is, and
+        the session removes it in time. Should that fail, it keeps the name closed for a ttl from
+        when somebody finds it, as after a crash.
+        """
+        try:
+            return await self._closed_for(one, seconds, deadline)
+        except refusals.OutOfSpace:
+            claim = self._keys.of(one.claim.name).claim(one.claim, self._guard.lease)
+            answer, was_repeated = await self.ask_twice(
+                transactions.leave_hold(claim, token=one.token), deadline=deadline
+            )
+        for known in (self._doubtful, self._closing, self._held_at):
+            known.pop(one.claim.id, None)
+        return answer.succeeded or was_repeated
+
+    async def _closed_for(self, one: CarriedClaim, seconds: float, deadline: float) -> bool:
         claim_id = one.claim.id
         if claim_id in self._doubtful:
             # What is under way of it must not bring it back beside the hold.
-            outdated = await self.ask(transactions.outdate(self._guard), deadline=deadline)
-            self._outdated(outdated)
-            self._doubtful.discard(claim_id)
+            self.outdated(await self.ask(transactions.outdate(self._guard), deadline=deadline))
+            self._doubtful.pop(claim_id, None)
         keys, guard = self._keys.of(one.claim.name), self._guard
         claim, hold = keys.claim(one.claim, guard.lease), keys.hold(one.claim, guard.lease)
         record = records.of_closing(one.claim, seconds=seconds, at=time.time())
@@ -100,13 +110,17 @@ class AsyncLeaving(AsyncArriving):
     async def remove(
         self, asked: Sequence[tuple[str, int | None]], *, deadline: float
     ) -> Sequence[bool]:
-        """See the protocol; a hold with a lock_delay keeps its name closed for that long."""
+        """See the protocol; a hold with a lock_delay keeps its name closed for that long.
+
+        On a server that is full it does so for a ttl more: it is left as it is, as above.
+        """
         return [await self._remove(key.encode(), token, deadline) for key, token in asked]
 
     async def _remove(self, key: bytes, token: int | None, deadline: float) -> bool:
         claim_key, hold_key = key, twin(key)
         if place_of("/".join(key.decode().rsplit("/", 3)[1:])).kind != CLAIM:
             claim_key, hold_key = hold_key, key
+        is_full = False
         while True:
             looked = await self.ask(
                 requests.transaction([], [requests.range_(claim_key), requests.range_(hold_key)]),
@@ -119,17 +133,24 @@ class AsyncLeaving(AsyncArriving):
                 return False
             closing = None
             delay = records.lock_delay_in(hold.value) if claims else 0.0
-            if delay:
-                record = records.closed(hold.value, seconds=delay)
-                lease = await self.lease_for(delay, deadline=deadline)
-                closing = requests.put(hold_key, record, lease=lease)
             try:
+                if delay and not is_full:
+                    record = records.closed(hold.value, seconds=delay)
+                    lease = await self.lease_for(delay, deadline=deadline)
+                    closing = requests.put(hold_key, record, lease=lease)
                 answer = await self.ask_once(
-                    transactions.remove(claim, hold, closing=closing),
+                    transactions.remove(
+                        claim, hold, closing=closing, leaves_hold=bool(delay) and is_full
+                    ),
                     deadline=deadline,
                     is_beside=True,
                 )
             except refusals.LeaseGone:
+                continue
+            except refusals.OutOfSpace:
+                if is_full:
+                    raise
+                is_full = True
                 continue
             if answer.succeeded:
                 return True

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.backends.etcd.answers import KeyValue, Ranged
     from holdfast.backends.etcd.keys import NameKeys
     from holdfast.backends.etcd.standing import Standing
+    from holdfast.backends.sessions.claims import CarriedClaim
 
 AT_ONCE = 100
 """So many holds are changed in one transaction; a server takes 128 operations."""
@@ -40,7 +41,7 @@ class AsyncLines(AsyncAsking):
         keys: NameKeys,
         *,
         capacity: int = 0,
-        own: bytes | None = None,
+        own: CarriedClaim | None = None,
         clears: bool = True,
         deadline: float,
     ) -> EtcdLine:
@@ -66,7 +67,7 @@ class AsyncLines(AsyncAsking):
         *,
         revision: int,
         capacity: int,
-        own: bytes | None = None,
+        own: CarriedClaim | None = None,
         clears: bool = True,
         deadline: float,
     ) -> EtcdLine | None:
@@ -90,7 +91,9 @@ class AsyncLines(AsyncAsking):
                 self._orphans.forget(one)
         if overdue or (clears and await self._let_go(entries, deadline)):
             return None
-        place = None if own is None else own[len(keys.prefix) :].decode()
+        place = None
+        if own is not None and own.key is not None:
+            place = own.key.removeprefix(keys.prefix.decode()), own.token
         in_use = entries[0].place.capacity if entries else 0
         return EtcdLine(entries, capacity or in_use, keys=keys, revision=revision, own=place)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.backends.etcd import requests, transactions
@@ -161,16 +162,13 @@ class AsyncEtcdWire(AsyncLeaving):
     async def close(self, *, goodbye: bool, deadline: float) -> None:
         """See the protocol; what is held stays closed for as long as its holder may trust it."""
         is_open, self.is_over = self._guard.lease and not self.is_over, True
-        try:
-            if goodbye and is_open:
-                with suppress(LockError):  # then it ends by its time
-                    await self.ask(requests.revoke(self._guard.lease), deadline=deadline)
-        finally:
-            # Also where somebody had no patience for the goodbye.
-            try:
-                await self._watcher.close()
-            finally:
-                await self._members.close()
+        # The others also where somebody had no patience for the goodbye.
+        parting = [partial(self._say_goodbye, deadline)] if goodbye and is_open else []
+        await runtime.each_in_turn(*parting, self._watcher.close, self._members.close)
+
+    async def _say_goodbye(self, deadline: float) -> None:
+        with suppress(LockError):  # then it ends by its time
+            await self.ask(requests.revoke(self._guard.lease), deadline=deadline)
 
     def leak(self) -> None:
         """See the protocol."""

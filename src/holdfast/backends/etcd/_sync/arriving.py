@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from holdfast.backends.etcd import records, transactions
 from holdfast.backends.etcd._sync.lines import Lines
@@ -19,7 +19,7 @@ from holdfast.backends.etcd.keys import place_of
 from holdfast.backends.etcd.standing import EtcdLine, Standing
 from holdfast.backends.etcd.transactions import Ours
 from holdfast.core.door import another_capacity
-from holdfast.errors import BackendUnavailable
+from holdfast.errors import BackendUnavailable, ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
     from holdfast.backends.etcd.answers import Ranged, Transacted
     from holdfast.backends.etcd.keys import NameKeys
     from holdfast.backends.etcd.requests import Request
+    from holdfast.backends.etcd.transactions import Guard
     from holdfast.backends.sessions.claims import CarriedClaim
     from holdfast.backends.sessions.line import Line
     from holdfast.model import Claim
-
-A = TypeVar("A")
 
 
 class Arriving(Lines):
@@ -57,14 +56,14 @@ class Arriving(Lines):
         # Nobody is let in where there is a line, so who does not wait need not join it. Only
         # where others may be inside together with us, that is found out by joining.
         joins = claim.queues or claim.capacity > 1
-        request = transactions.acquire(guard, keys, claim, ours, joins=joins)
-        answer = self._doubtfully(one, request, deadline, partial(_learn, one, ours))
+        asked = partial(transactions.acquire, guard, keys, claim, ours, joins=joins)
+        answer = self._doubtfully(one, guard, asked, deadline, partial(_learn, one, ours))
         if not answer.succeeded:
             session, found = answer.answers
             if self.met(session, guard):
                 return None
             return self._refuse_capacity(claim, keys, found, answer, deadline)
-        [inner] = answer.answers
+        inner = answer.answers[0]
         if inner.succeeded:
             return self._alone(one, keys, ours, revision=answer.header.revision)
         return self._line_with(one, keys, inner.answers[-1], answer, deadline)
@@ -72,8 +71,8 @@ class Arriving(Lines):
     def _admit_first(self, one: CarriedClaim, keys: NameKeys, deadline: float) -> EtcdLine | None:
         """Hold if we are the first, in the step that looks; None if it has to be done again."""
         guard, ours = self._guard, self._ours(one.claim, keys)
-        request = transactions.admit_first(guard, keys, one.claim, ours, token=one.token)
-        answer = self._doubtfully(one, request, deadline)
+        asked = partial(transactions.admit_first, guard, keys, one.claim, ours, token=one.token)
+        answer = self._doubtfully(one, guard, asked, deadline)
         if answer.succeeded:
             return self._alone(one, keys, ours, revision=answer.header.revision)
         session, found = answer.answers
@@ -85,7 +84,7 @@ class Arriving(Lines):
         line = self.read_line(
             keys,
             capacity=one.claim.capacity,
-            own=str(one.key).encode(),
+            own=one,
             deadline=deadline,
         )
         self._note_hold(one, line)
@@ -97,10 +96,14 @@ class Arriving(Lines):
         if line.has_hold:
             return True
         keys, guard = self._keys.of(one.claim.name), self._guard
-        request = transactions.admit(
-            guard, self._ours(one.claim, keys), token=one.token, touches=line.must_touch()
+        asked = partial(
+            transactions.admit,
+            guard,
+            self._ours(one.claim, keys),
+            token=one.token,
+            touches=line.must_touch(),
         )
-        answer = self._doubtfully(one, request, deadline)
+        answer = self._doubtfully(one, guard, asked, deadline)
         if answer.succeeded:
             self._held_at[one.claim.id] = answer.header.revision
             return True
@@ -113,35 +116,51 @@ class Arriving(Lines):
     def _doubtfully(
         self,
         one: CarriedClaim,
-        request: Request[A],
+        guard: Guard,
+        asked: Callable[..., Request[Transacted]],
         deadline: float,
-        learn: Callable[[A], None] | None = None,
-    ) -> A:
-        """Ask for what must not come true after the claim was withdrawn.
+        learn: Callable[[Transacted], None] | None = None,
+    ) -> Transacted:
+        """Ask for what must not come true once it is over, however late a copy of it arrives.
 
         As long as there is no answer nobody knows what became of it, and whoever ends the
         claim has to see to that. So too until `learn` has made of the answer what there is to
         know: an interrupt may strike in between.
+
+        A repeat supersedes its first copy. That one needs no more if the session's generation
+        has moved on since it was sent, by whatever claim: else many that are repeated at the
+        same time would void each other over and over.
         """
         claim_id = one.claim.id
-        was_doubtful = claim_id in self._doubtful
-        self._doubtful.add(claim_id)
+        sent_under = self._doubtful.get(claim_id)
+        is_repeat = sent_under is not None and sent_under >= guard.generation
+        self._doubtful[claim_id] = guard.generation
         if one.key is None:
             one.is_unanswered = True
         try:
-            answer, was_repeated = self.ask_twice(request, deadline=deadline)
-        except BackendUnavailable:
-            self._settle(one, was_doubtful=was_doubtful)  # nothing was done
+            answer, was_repeated = self.ask_twice(
+                asked(supersedes=is_repeat),
+                repeat=partial(asked, supersedes=True),
+                deadline=deadline,
+            )
+        except (BackendUnavailable, ConfigurationError):
+            if sent_under is None:
+                self._settle(one)  # nothing was done
             raise
         if learn is not None:
             learn(answer)
-        self._settle(one, was_doubtful=was_doubtful or was_repeated)
+        if answer.succeeded:
+            if is_repeat or was_repeated:
+                self.outdated(answer)
+            self._settle(one)
+        elif sent_under is None and not was_repeated:
+            self._settle(one)
         return answer
 
-    def _settle(self, one: CarriedClaim, *, was_doubtful: bool) -> None:
-        if not was_doubtful:
-            self._doubtful.discard(one.claim.id)
-            one.is_unanswered = False
+    def _settle(self, one: CarriedClaim) -> None:
+        """Know what became of all that was asked for a claim."""
+        self._doubtful.pop(one.claim.id, None)
+        one.is_unanswered = False
 
     def _ours(self, claim: Claim, keys: NameKeys) -> Ours:
         lease, record = self._guard.lease, records.of_claim(claim, at=time.time())
@@ -159,7 +178,13 @@ class Arriving(Lines):
         standing = Standing(name, place_of(name))
         standing.claim = KeyValue(ours.claim, created=one.token)
         standing.hold = KeyValue(ours.hold, modified=revision)
-        return EtcdLine([standing], one.claim.capacity, keys=keys, revision=revision, own=name)
+        return EtcdLine(
+            [standing],
+            one.claim.capacity,
+            keys=keys,
+            revision=revision,
+            own=(name, standing.token),
+        )
 
     def _line_with(
         self,
@@ -174,7 +199,7 @@ class Arriving(Lines):
             found,
             revision=answer.header.revision,
             capacity=one.claim.capacity,
-            own=None if one.key is None else one.key.encode(),
+            own=one,
             deadline=deadline,
         )
         if line is not None:
@@ -208,7 +233,7 @@ def _learn(one: CarriedClaim, ours: Ours, answer: Transacted) -> None:
     """Let a claim know where it stands, if it does."""
     if not answer.succeeded:
         return
-    [inner] = answer.answers
+    inner = answer.answers[0]
     if inner.succeeded:
         one.stands_at(ours.claim.decode(), token=answer.header.revision)
         return

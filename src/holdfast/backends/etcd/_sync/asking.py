@@ -13,14 +13,14 @@ from holdfast.backends.etcd.http2.calls import Refusal
 from holdfast.backends.etcd.keys import Keys
 from holdfast.backends.etcd.transactions import Guard
 from holdfast.backends.sessions.refusals import SessionEnded, ended
-from holdfast.errors import BackendUnavailable, OutcomeUnknown
+from holdfast.errors import LockError, OutcomeUnknown
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.backends.etcd.addresses import Address
-    from holdfast.backends.etcd.answers import Ranged
+    from holdfast.backends.etcd.addresses import Address, Preference
+    from holdfast.backends.etcd.answers import Ranged, Transacted
     from holdfast.backends.etcd.orphans import Orphans
     from holdfast.backends.etcd.requests import Request
     from holdfast.runtime.clock import Clock
@@ -39,6 +39,7 @@ class Asking:
         ttl: float,
         clock: Clock,
         changed: Callable[[], None],
+        preference: Preference | None = None,
     ) -> None:
         self.address = address
         self.ttl = ttl
@@ -47,13 +48,15 @@ class Asking:
         self._changed = changed
         self._orphans = orphans
         self._keys = Keys(address.root)
-        self._members = Members(address, clock=clock)
+        self._members = Members(address, clock=clock, preference=preference)
         self._watcher = Watcher(self._members, clock=clock, lost=changed)
         self._state = runtime.StateLock()
         self._guard = Guard(b"", 0, 0)
         self._created = 0
-        self._doubtful: set[str] = set()
-        """Claims of which a request was not answered, and may still come true."""
+        self._doubtful: dict[str, int] = {}
+        """Claims of which a request was not answered, and the session's generation under which
+        the last such copy was sent. It may have come true; it still may while that is the
+        generation, and never after."""
         self._closing: dict[str, int] = {}
         """Under which lease a claim's hold is being put, to stay for a while without it."""
         self._held_at: dict[str, int] = {}
@@ -73,12 +76,17 @@ class Asking:
         return answer
 
     def ask_twice(
-        self, request: Request[A], *, deadline: float, is_beside: bool = False
+        self,
+        request: Request[A],
+        *,
+        deadline: float,
+        repeat: Callable[[], Request[A]] | None = None,
+        is_beside: bool = False,
     ) -> tuple[A, bool]:
         """Return the answer, and whether the request was sent before and not answered.
 
         A member that does not answer in half of the time may stand still, or follow a leader that
-        does; then another one is asked.
+        does; then another one is asked: the same, or what `repeat` makes of it.
         """
         half = (self._clock.now() + deadline) / 2
         try:
@@ -86,11 +94,13 @@ class Asking:
         except OutcomeUnknown:
             if self._clock.now() >= half:
                 self._members.pass_by()
+        if repeat is not None:
+            request = repeat()
         try:
             return self.ask_once(request, deadline=deadline, is_beside=is_beside), True
-        except SessionEnded:
+        except (SessionEnded, OutcomeUnknown):
             raise
-        except BackendUnavailable as error:
+        except LockError as error:
             # The first one went out, so nobody can say that nothing was done.
             raise OutcomeUnknown(str(error)) from error
 
@@ -124,3 +134,9 @@ class Asking:
             if found.modified > self._guard.generation:
                 self._guard = self._guard._replace(generation=found.modified)
         return found.modified != guard.generation
+
+    def outdated(self, answer: Transacted) -> None:
+        """Know the session's generation by what has changed it, if it was not over by then."""
+        with self._state:
+            if answer.succeeded and answer.header.revision > self._guard.generation:
+                self._guard = self._guard._replace(generation=answer.header.revision)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.backends.etcd import addresses
@@ -15,6 +16,7 @@ from holdfast.backends.sessions._sync.session import Session
 from holdfast.core.naming import checked_namespace
 from holdfast.errors import LeaseLost
 from holdfast.model import Capabilities, RevisionGuard, TokenQuality
+from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +54,7 @@ class EtcdBackend(SessionsBackend):
         checked_namespace(namespace)
         self._address = addresses.of_url(url, where=location, namespace=namespace, options=options)
         self._orphans = Orphans()
+        self._preference = addresses.Preference()
         self._set_up(location=self._address.where, clock=clock)
 
     def guard(self, grant: Grant) -> RevisionGuard:
@@ -96,9 +99,13 @@ class EtcdBackend(SessionsBackend):
         finally:
             # Known until it is done: what an interrupt kept from being closed is closed by the
             # next call. To close one again does no more.
-            for session in list(self._unclosed):
-                session.close(goodbye=False)
-                self._unclosed.discard(session)
+            runtime.each_in_turn(
+                *(partial(self._close_for_good, session) for session in list(self._unclosed))
+            )
+
+    def _close_for_good(self, session: Session) -> None:
+        session.close(goodbye=False)
+        self._unclosed.discard(session)
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""
@@ -107,4 +114,11 @@ class EtcdBackend(SessionsBackend):
         super().after_fork_in_child()
 
     def _new_wire(self, ttl: float, changed: Callable[[], None]) -> EtcdWire:
-        return EtcdWire(self._address, self._orphans, ttl=ttl, clock=self._clock, changed=changed)
+        return EtcdWire(
+            self._address,
+            self._orphans,
+            ttl=ttl,
+            clock=self._clock,
+            changed=changed,
+            preference=self._preference,
+        )

@@ -2,8 +2,12 @@
 # Do not edit: change the source and run `make generate`.
 """The way to a cluster: one member after the other, as somebody we know where it asks for that.
 
-It stays with a member for as long as that answers. Whatever is lost on the way to it, the next
-request goes to the next one.
+It stays with a member for as long as that answers, over all sessions of a client. Whatever is lost
+on the way to it, the next request goes to the next one.
+
+While connecting, any error of one member means "ask the next", also one that somebody has to set
+right: a certificate that is not trusted, a proxy that answers in HTTP/1.1, silence. It is raised
+when no member is left.
 """
 
 from __future__ import annotations
@@ -14,13 +18,14 @@ from weakref import WeakKeyDictionary
 
 from holdfast._sync.single_flight import LAST_WORD, SingleFlight
 from holdfast.backends.etcd import refusals, requests
+from holdfast.backends.etcd.addresses import Preference
 from holdfast.backends.etcd.connection import tls
 from holdfast.backends.etcd.connection.threads import Channel
 from holdfast.backends.etcd.http2.calls import Refusal
 from holdfast.backends.etcd.protobuf import Unreadable
 from holdfast.backends.etcd.replies import reply
 from holdfast.backends.etcd.watching.threads import Watching
-from holdfast.errors import BackendMisbehaved, BackendUnavailable
+from holdfast.errors import BackendMisbehaved, BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.clock import Clock
 
 A = TypeVar("A")
+T = TypeVar("T")
 
 LOGINS = 2
 """So often a token is asked for anew before a request is given up."""
@@ -39,7 +45,9 @@ LOGINS = 2
 class Members:
     """The way to a cluster."""
 
-    def __init__(self, address: Address, *, clock: Clock) -> None:
+    def __init__(
+        self, address: Address, *, clock: Clock, preference: Preference | None = None
+    ) -> None:
         self.where = address.where
         self._address = address
         self._clock = clock
@@ -49,7 +57,8 @@ class Members:
             Channel(one, where=self.where, tls=context, clock=clock, lost=self._move_on)
             for one in address.endpoints
         ]
-        self._at = 0
+        self._preference = preference or Preference()
+        self._at = self._preference.number
         # Weakly: one that an interrupt took from whoever opened it is closed when it is dropped.
         self._streams = WeakKeyDictionary[Watching, Channel]()
         self._is_closed = False
@@ -70,6 +79,7 @@ class Members:
         try:
             return reply(request, data)
         except Unreadable as error:
+            self.hang_up()  # the rule of `wires/parsing.py`: that connection is not used again
             raise BackendMisbehaved(f"{self.where} answers what cannot be read: {error}") from error
 
     def ask_member(self, number: int, request: Request[A], *, deadline: float) -> A | Refusal:
@@ -95,28 +105,39 @@ class Members:
         raise AssertionError("unreachable")
 
     def _anywhere(self, request: Request[A], token: bytes, deadline: float) -> bytes | Refusal:
+        return self._at_one(
+            lambda channel, connect_by: channel.ask(
+                request.path, request.body, token=token, deadline=deadline, connect_by=connect_by
+            ),
+            deadline,
+        )
+
+    def _at_one(self, ask: Callable[[Channel, float], T], deadline: float) -> T:
         """Ask a member, and where nothing could be done there another, each once."""
+        failures: list[LockError] = []
         for left in range(len(self._channels), 0, -1):
             self._check_open()
             channel = self._channels[self._at]
             try:
-                data = channel.ask(
-                    request.path,
-                    request.body,
-                    token=token,
-                    deadline=deadline,
-                    connect_by=self._share(deadline, left),
-                )
-            except BackendUnavailable:
-                if left == 1 or self._clock.now() >= deadline:
-                    raise
+                answer = ask(channel, self._share(deadline, left))
+            except OutcomeUnknown:
+                raise
+            except LockError as error:
+                failures.append(error)
+                if self._clock.now() >= deadline:
+                    break  # for lack of time, perhaps: it says nothing of the member
+                # Here too, and not only where the connection was lost: whoever waits for an
+                # attempt that others began may be late before it is given up.
+                self._move_on(channel)
                 continue
-            if not (isinstance(data, Refusal) and refusals.is_out_of_service(data)):
-                return data
+            if not (isinstance(answer, Refusal) and refusals.is_out_of_service(answer)):
+                self._preference.has_answered = True
+                return answer
             self._move_on(channel)
             if left == 1:
-                return data
-        raise AssertionError("unreachable")
+                return answer
+        failure = refusals.none_left(failures, has_answered=self._preference.has_answered)
+        raise failure from failure.__cause__
 
     def _check_open(self) -> None:
         # Whoever comes late would connect again, and nobody would ever close that.
@@ -142,7 +163,7 @@ class Members:
     def _move_on(self, channel: Channel) -> None:
         with self._state:
             if self._channels[self._at] is channel:
-                self._at = (self._at + 1) % len(self._channels)
+                self._at = self._preference.number = (self._at + 1) % len(self._channels)
             is_left = self._channels[self._at] is not channel
         if is_left:
             self._leave_streams(channel)
@@ -188,23 +209,16 @@ class Members:
         What comes on it is told as it is: `answers.Watched`, packed.
         """
         token = self._logged_in(deadline)
-        for left in range(len(self._channels), 0, -1):
-            self._check_open()
-            channel = self._channels[self._at]
-            try:
-                stream = channel.watch(
-                    requests.WATCH, hear, token=token, connect_by=self._share(deadline, left)
-                )
-            except BackendUnavailable:
-                if left == 1 or self._clock.now() >= deadline:
-                    raise
-                continue
+
+        def begin(channel: Channel, connect_by: float) -> Watching:
+            stream = channel.watch(requests.WATCH, hear, token=token, connect_by=connect_by)
             with self._state:
                 self._streams[stream] = channel
             if self._is_closed or self._channels[self._at] is not channel:
                 stream.leave()  # it was left in the meantime, and nobody has told the stream
             return stream
-        raise AssertionError("unreachable")
+
+        return self._at_one(begin, deadline)
 
     def unwatched(self, stream: Watching) -> None:
         """Know that a stream is over, and of its member what its end says."""
@@ -219,9 +233,7 @@ class Members:
     def close(self) -> None:
         """Close every connection, and let nobody make another."""
         self._is_closed = True
-        self._logging_in.end()
-        for one in self._channels:
-            one.close()
+        runtime.each_in_turn(self._logging_in.end, *(one.close for one in self._channels))
 
     def after_fork_in_child(self) -> None:
         """Let go of the parent's connections without a word."""

@@ -1,6 +1,11 @@
 # Generated from src/holdfast/backends/sessions/_async/renewing.py by tools/generate_sync.py.
 # Do not edit: change the source and run `make generate`.
-"""How a session renews its claims: one heartbeat for all, and a look at those not seen before."""
+"""How a session renews its claims: one heartbeat for all, and a look at those not seen before.
+
+Whatever proves a hold compares the token that was granted with what stands in the store: that
+something stands at the key is not enough. What was deleted and made again there, by a late copy of
+an acquire or by hand, belongs to nobody, and others may have been let in meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.backends.sessions._sync.session import Session
+    from holdfast.backends.sessions.claims import CarriedClaim
     from holdfast.model import Grant
     from holdfast.runtime.clock import Clock
 
@@ -41,22 +47,27 @@ def renewed(
 
 def _look_at(session: Session, grants: Sequence[Grant], deadline: float) -> dict[str, Renewal]:
     """Tell of those that are gone from the store: broken, since the session lives."""
-    carried = [session.carried.get(grant.claim.id) for grant in grants]
-    found = {
-        grant.claim.id: Renewal.LOST
-        for grant, one in zip(grants, carried, strict=True)
-        if one is None or one.key is None
-    }
-    unseen = [
-        (one, one.key)
-        for one in carried
-        if one is not None and one.key is not None and not one.is_seen
-    ]
-    if not unseen:
-        return found
+    found: dict[str, Renewal] = {}
+    unseen: list[tuple[CarriedClaim, str]] = []
+    for grant in grants:
+        one = session.carried.get(grant.claim.id)
+        if one is None or one.key is None:
+            found[grant.claim.id] = Renewal.LOST
+        elif one.token != grant.token:
+            found[grant.claim.id] = Renewal.BROKEN
+        elif not one.is_seen:
+            unseen.append((one, one.key))
+    if unseen:
+        found.update(_look_in_the_store(session, unseen, deadline))
+    return found
+
+
+def _look_in_the_store(
+    session: Session, unseen: Sequence[tuple[CarriedClaim, str]], deadline: float
+) -> dict[str, Renewal]:
     for one, _ in unseen:
         one.is_seen = True  # before it is asked for: the watch may speak at once
-    watches = session.watches
+    watches, found = session.watches, dict[str, Renewal]()
     try:
         seen = session.wire.read(
             [(key, watches.on(key, one.claim.id)) for one, key in unseen], deadline=deadline
@@ -66,7 +77,7 @@ def _look_at(session: Session, grants: Sequence[Grant], deadline: float) -> dict
             one.is_seen = False
         return found
     for (one, key), there in zip(unseen, seen, strict=True):
-        if there is None:
+        if there is None or there.token != one.token:
             watches.drop(key)
             found[one.claim.id] = Renewal.BROKEN
     return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from holdfast.backends.sessions import records
 from holdfast.backends.zookeeper import refusals, requests
-from holdfast.backends.zookeeper._async.asking import AsyncAsking
+from holdfast.backends.zookeeper._async.asking import AsyncAsking, is_ours
 from holdfast.backends.zookeeper.nodes import prefix
 from holdfast.backends.zookeeper.worn_names import must_step_back, to_outwait
 from holdfast.core.door import another_capacity
@@ -71,8 +71,13 @@ class AsyncArriving(AsyncAsking):
         if one.is_unanswered and one.key is None:
             await self._find(one, door, deadline)
         if one.key is not None:
-            [answer] = await self.ask(requests.GetChildren2(door.path, None), deadline=deadline)
-            return await self._line(door, answer, deadline, key=one.key)
+            answer, stat = await self.ask(
+                requests.GetChildren2(door.path, None),
+                requests.Exists(one.key, None),
+                deadline=deadline,
+            )
+            key = one.key if is_ours(stat, one) else None
+            return await self._line(door, answer, deadline, key=key)
         while True:
             line = await self._create(one, door, deadline)
             if line is not None:

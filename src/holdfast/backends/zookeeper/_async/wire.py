@@ -15,7 +15,7 @@ from holdfast.backends.sessions import records
 from holdfast.backends.sessions.answers import Beat, Opening, Own, Seen
 from holdfast.backends.zookeeper import refusals, requests
 from holdfast.backends.zookeeper._async.arriving import AsyncArriving
-from holdfast.backends.zookeeper._async.asking import TOGETHER
+from holdfast.backends.zookeeper._async.asking import TOGETHER, is_ours
 from holdfast.backends.zookeeper._async.diagnosis import diagnosed
 from holdfast.backends.zookeeper.answers import checked
 from holdfast.backends.zookeeper.nodes import component, node_of, text_of
@@ -147,18 +147,19 @@ class AsyncZooKeeperWire(AsyncArriving):
             return any(await self.remove([(key, None) for key in keys], deadline=deadline))
         if one.key is None:
             return False
-        asked = [requests.Delete(one.key, -1)]
+        # In one flight, in this order: a node cannot be deleted by its czxid.
+        asked = [requests.Exists(one.key, None), requests.Delete(one.key, -1)]
         if node_of(one.key.rpartition("/")[2]).is_late:
             # In the same flight: nobody else has come in between, or the server says so.
             asked.append(requests.Delete(door.path, -1))
-        answers = await self.ask(*asked, deadline=deadline)
-        return answers[0] is True
+        stat, is_deleted, *_ = await self.ask(*asked, deadline=deadline)
+        return is_deleted is True and is_ours(stat, one)
 
     async def close_for(self, one: CarriedClaim, seconds: float, *, deadline: float) -> bool:
         """See the protocol."""
         record = records.of_closing(one.claim, seconds=seconds)
         [answer] = await self.ask(requests.SetData(one.key, record, -1), deadline=deadline)
-        return not refusals.is_missing(answer)
+        return is_ours(answer, one)
 
     def touch(self, key: str, one: CarriedClaim, heard: Callable[[bool], None]) -> None:
         """See the protocol: what is written is what is there."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from holdfast.backends.sessions import records
 from holdfast.backends.zookeeper import refusals, requests
-from holdfast.backends.zookeeper._sync.asking import Asking
+from holdfast.backends.zookeeper._sync.asking import Asking, is_ours
 from holdfast.backends.zookeeper.nodes import prefix
 from holdfast.backends.zookeeper.worn_names import must_step_back, to_outwait
 from holdfast.core.door import another_capacity
@@ -73,8 +73,13 @@ class Arriving(Asking):
         if one.is_unanswered and one.key is None:
             self._find(one, door, deadline)
         if one.key is not None:
-            [answer] = self.ask(requests.GetChildren2(door.path, None), deadline=deadline)
-            return self._line(door, answer, deadline, key=one.key)
+            answer, stat = self.ask(
+                requests.GetChildren2(door.path, None),
+                requests.Exists(one.key, None),
+                deadline=deadline,
+            )
+            key = one.key if is_ours(stat, one) else None
+            return self._line(door, answer, deadline, key=key)
         while True:
             line = self._create(one, door, deadline)
             if line is not None:

@@ -18,6 +18,7 @@ from holdfast.backends.zookeeper.nodes import in_line, is_doubtful
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from holdfast.backends.sessions.claims import CarriedClaim
     from holdfast.backends.zookeeper.answers import Answer
     from holdfast.backends.zookeeper.name_nodes import NameNode, NameNodes
     from holdfast.backends.zookeeper.nodes import Node
@@ -98,6 +99,11 @@ class Asking:
             )
         born = [(stat.czxid, one) for stat, one in zip(stats, line, strict=True) if stat]
         return [one for _, one in sorted(born, key=itemgetter(0))]
+
+
+def is_ours(stat: Answer, one: CarriedClaim) -> bool:
+    """Whether what stands at the claim's key is what was granted, and not made again since."""
+    return getattr(stat, "czxid", None) == one.token
 
 
 def _position(line: Sequence[Node], name: str) -> int | None:

@@ -1,0 +1,140 @@
+"""A member that cannot be connected to, for whatever reason, hides no healthy one."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import pytest
+from servers.etcd import shared_tls_server
+
+from holdfast import BackendUnavailable, ConfigurationError, OutcomeUnknown
+from holdfast.backends.etcd import refusals, requests
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.proxy import Proxy
+
+PATIENCE = 20.0
+
+HTTP1 = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+ALERT = b"\x15\x03\x01\x00\x02\x02\x50" * 2
+"""What a port says that wants TLS."""
+
+
+@pytest.fixture(params=["HTTP/1.1", "TLS alert", "refuses"])
+def bad_member(request, talker) -> str:
+    """The address of a port at which no etcd can be asked, and which says so."""
+    if request.param == "refuses":
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            return f"127.0.0.1:{listener.getsockname()[1]}"
+    said = HTTP1 if request.param == "HTTP/1.1" else ALERT
+    return str(talker(answer=lambda _: said).url.rpartition("/")[2])
+
+
+def test_a_bad_member_that_is_named_first_hides_no_healthy_one(flavour, bad_member, server, name):
+    locks = flavour.locks(f"etcd://{bad_member},{server.address}", request_timeout=PATIENCE)
+
+    lease = locks.lock(name).acquire(timeout=PATIENCE)
+    assert locks.inspect(name).holders
+
+    lease.release()
+
+
+def test_a_watch_passes_a_bad_member_by(wire_to, bad_member, server, key):
+    wire = wire_to(f"etcd://{bad_member},{server.address}")
+
+    stream = wire.watch()
+    stream.say(requests.watch(1, key, since=0, deletions=True))
+
+    assert stream.until(lambda heard: heard)[0].header.member == server.id
+    stream.close()
+
+
+def test_a_member_whose_certificate_is_not_trusted_hides_no_healthy_one(flavour, name):
+    """Its certificate is for 127.0.0.1, and for no name."""
+    server = shared_tls_server()
+    url = f"etcds://localhost:{server.port},{server.address}"
+    locks = flavour.locks(url, request_timeout=PATIENCE, **server.client_options)
+
+    locks.lock(name).acquire(timeout=PATIENCE).release()
+
+
+def test_where_no_member_is_left_what_is_to_be_set_right_is_told(wire_to, talker, key):
+    bad = [talker(answer=lambda _: HTTP1).url.rpartition("/")[2] for _ in range(2)]
+
+    with pytest.raises(ConfigurationError, match="not as etcd does"):
+        wire_to(f"etcd://{','.join(bad)}").ask(requests.put(key, b""))
+
+
+def test_also_if_the_others_are_away_and_none_has_ever_answered(wire_to, talker, key):
+    bad = talker(answer=lambda _: HTTP1).url
+
+    with pytest.raises(ConfigurationError, match="not as etcd does"):
+        wire_to(f"{bad},127.0.0.1:1").ask(requests.put(key, b""))
+
+
+def test_once_a_member_has_answered_a_bad_one_beside_it_is_an_outage(wire_to, talker, outage, key):
+    """Those who wait outlive an outage, and a member that is set up wrongly does not end them."""
+    server, stop = outage
+    wire = wire_to(f"{server},{talker(answer=lambda _: HTTP1).url.rpartition('/')[2]}")
+    wire.ask(requests.put(key, b""))
+
+    stop()
+
+    with pytest.raises(BackendUnavailable, match="not as etcd does"):
+        eventually(
+            lambda: wire.ask(requests.put(key, b"")) is None,
+            what="it is told",
+            despite=(OutcomeUnknown,),
+        )
+
+
+@pytest.fixture
+def outage(server, outliving) -> tuple[str, Callable[[], None]]:
+    """The URL of a way to the server, and what closes it."""
+    proxy = outliving.enter_context(Proxy(server.port, scheme="etcd"))
+    return proxy.url, proxy.refuse
+
+
+@pytest.mark.parametrize("has_answered", [True, False])
+def test_which_error_is_told_where_none_is_left(has_answered):
+    wrong, away = ConfigurationError("wrong"), BackendUnavailable("away")
+
+    assert refusals.none_left([away, wrong][:1], has_answered=has_answered) is away
+    assert refusals.none_left([wrong, wrong], has_answered=has_answered) is wrong
+    mixed = refusals.none_left([wrong, away], has_answered=has_answered)
+    assert isinstance(mixed, BackendUnavailable if has_answered else ConfigurationError)
+    assert "wrong" in str(mixed)
+
+
+# -- silence ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flavour", ["async"], indirect=True)
+def test_who_joins_an_attempt_to_connect_to_a_silent_member_asks_the_next_in_time(
+    wire_to, talker, server, key
+):
+    """The attempt of another task, which has more time, is not waited for to its end."""
+    wire = wire_to(f"{talker().url},{server.address}")
+    patient = wire.begin(requests.put(key, b"1"), within=20 * PATIENCE)
+    [silent, _] = wire.wire._channels
+    eventually(lambda: silent._connecting._flight, what="it is connected to")
+
+    assert wire.ask(requests.put(key, b"2"), within=6.0).header.member == server.id
+
+    assert not patient.done()
+    wire.close()
+    with pytest.raises(BackendUnavailable):
+        patient.result(20 * PATIENCE)
+
+
+def test_the_member_that_answered_is_asked_first_by_the_next_session(flavour, talker, server, name):
+    """A silent one costs its share of the time once, and not at each session."""
+    locks = flavour.locks(f"{talker().url},{server.address}", request_timeout=4.0)
+    locks.lock(name).acquire(timeout=PATIENCE).release()
+    flavour.give_up_after(PATIENCE)
+    backend = getattr(locks, "_inner", locks)._client.backend
+
+    wire = flavour.call(backend._new_wire, 30.0, lambda: None)
+
+    assert wire._members._at == 1
+    flavour.call(wire.close, goodbye=False, deadline=0.0)

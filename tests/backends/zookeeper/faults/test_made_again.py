@@ -1,0 +1,93 @@
+"""A claim's node that is deleted and made again at the same path: another node, by its czxid."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import LeaseLost
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.zookeeper import ZooKeeperServer
+
+TTL = 60.0
+"""Longer than any test: what is lost was not ended by its time."""
+
+PATIENCE = 20.0
+
+
+def _make_again(server: ZooKeeperServer, name: str) -> None:
+    with server.client() as client:
+        [child] = client.get_children(f"/holdfast/{name}")
+        path = f"/holdfast/{name}/{child}"
+        data, _ = client.get(path)
+        client.delete(path)
+        client.create(path, data)
+
+
+@pytest.fixture
+def lease(flavour, server, name):
+    locks = flavour.locks(server.url, ttl=TTL, request_timeout=PATIENCE)
+    return locks.lock(name).acquire(timeout=PATIENCE)
+
+
+def _renews(lease: object) -> bool:
+    try:
+        lease.renew()  # type: ignore[attr-defined]
+    except LeaseLost:
+        return False
+    return True
+
+
+def test_a_holder_whose_node_was_made_again_has_lost(lease, server, name):
+    """That something stands at the path proves nothing: others may have held it meanwhile."""
+    lease.renew()
+
+    _make_again(server, name)
+
+    eventually(lambda: not _renews(lease), what="it is told at a renewal")
+    assert lease.lost.reason == "broken"
+
+
+def test_the_release_of_a_lease_whose_node_was_made_again_says_so_and_leaves_nothing(
+    lease, server, name
+):
+    _make_again(server, name)
+
+    with pytest.raises(LeaseLost):
+        lease.release()
+    with server.client() as client:
+        assert client.get_children(f"/holdfast/{name}") == []
+
+
+def test_a_min_hold_does_not_make_the_release_of_such_a_lease_clean(flavour, server, name):
+    locks = flavour.locks(server.url, ttl=TTL, request_timeout=PATIENCE)
+    lease = locks.lock(name, min_hold=TTL).acquire(timeout=PATIENCE)
+
+    _make_again(server, name)
+
+    with pytest.raises(LeaseLost):
+        lease.release()
+
+
+def test_one_who_waits_and_whose_node_was_made_again_takes_a_place_of_its_own(
+    flavour, server, lease, name
+):
+    """Its grant has the token of a node of its own, larger than those granted meanwhile."""
+    locks = flavour.locks(server.url, ttl=TTL, request_timeout=PATIENCE)
+    waiting = flavour.start(locks.lock(name).acquire, timeout=PATIENCE)
+    eventually(lambda: locks.inspect(name).line, what="it waits")
+    with server.client() as client:
+        # In one step, so that it never sees its node gone and only finds another there.
+        path = max(client.get_children(f"/holdfast/{name}"), key=lambda one: one[-10:])
+        path = f"/holdfast/{name}/{path}"
+        data, stat = client.get(path)
+        change = client.transaction()
+        change.delete(path)
+        change.create(path, data)
+        change.commit()
+
+    lease.release()
+    eventually(lambda: len(locks.inspect(name).line) == 1, what="it stands in line again")
+    with server.client() as client:
+        client.delete(path)
+
+    assert waiting.result(PATIENCE).token > stat.czxid
