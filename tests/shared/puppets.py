@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,10 @@ class Puppet:
 class Stage:
     """Where puppets come from; they are gone when the test ends."""
 
-    def __init__(self, directory: Path, script: Path, *arguments: str) -> None:
-        self._command = [sys.executable, str(script), *arguments]
+    def __init__(
+        self, directory: Path, script: Path, *arguments: str, prefix: Sequence[str] = ()
+    ) -> None:
+        self._command = [*prefix, sys.executable, str(script), *arguments]
         self._listener = Listener(str(directory / "stage"), family="AF_UNIX")
         # A puppet that fails at its start would be waited for until the end of the run.
         self._listener._listener._socket.settimeout(PATIENCE)

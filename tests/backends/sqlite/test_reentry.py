@@ -6,15 +6,18 @@ release is never refused, and whoever asks gets an answer or an honest error; no
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import holdfast
+from holdfast.backends.sqlite.presence import Presence
 from holdfast.core.door import Door
 
 JOBS = 400
@@ -90,6 +93,118 @@ def test_whoever_asks_inside_of_a_transaction_is_told_so(url, strike):
         assert answer is None
         assert "signal handler" in str(told[0])
         assert locks.lock("window").try_acquire() is not None
+
+
+class SecondClient:
+    """What a finalizer does by another client of the file, in the middle of a transaction."""
+
+    def __init__(self, url: str, kept: contextlib.ExitStack) -> None:
+        # Many seconds: who waits for the transaction in vain shows by far.
+        self.first, self.second, third = (
+            kept.enter_context(holdfast.Locks(url, request_timeout=30.0)) for _ in range(3)
+        )
+        self.lease = self.second.lock("mine").acquire()
+        self.third = third
+        third.lock("door").acquire()
+        self.told: list[BaseException] = []
+        self.took = float("inf")
+
+    def ask(self, act: Callable[[], object]) -> None:
+        started = time.monotonic()
+        try:
+            act()
+        except holdfast.BackendUnavailable as error:
+            self.told.append(error)
+        self.took = time.monotonic() - started
+
+
+@pytest.fixture
+def clients(url) -> Iterator[SecondClient]:
+    with contextlib.ExitStack() as kept:
+        yield SecondClient(url, kept)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda one: one.second.lock("window").acquire(timeout=60),
+        lambda one: one.second.lock("window").try_acquire(),
+        lambda one: one.second.inspect("door"),
+        lambda one: one.lease.renew(),
+    ],
+    ids=["acquire", "try_acquire", "inspect", "renew"],
+)
+def test_whoever_asks_by_another_client_inside_of_a_transaction_is_told_so_at_once(
+    clients, strike, act
+):
+    """It would wait for itself, and everybody else for both: leases would run out meanwhile."""
+    strike(lambda: clients.ask(lambda: act(clients)))
+
+    assert clients.first.lock("door").try_acquire() is None
+
+    assert clients.took < 15.0
+    assert [str(one) for one in clients.told if "signal handler" in str(one)]
+    act(clients)
+
+
+def test_a_release_by_another_client_inside_of_a_transaction_goes_on_by_itself(
+    clients, strike, eventually
+):
+    strike(lambda: clients.ask(clients.lease.release))
+
+    assert clients.first.lock("door").try_acquire() is None
+
+    assert clients.took < 15.0
+    eventually(lambda: not clients.third.inspect("mine").holders)
+
+
+def test_a_client_that_a_thread_is_busy_with_is_not_waited_for_inside_of_a_transaction(
+    clients, strike
+):
+    """That thread may wait for the file, and so for the transaction."""
+    second, is_busy, may_end = clients.second, threading.Event(), threading.Event()
+    turn = second._client.backend._worker._turn
+
+    def keep_busy() -> None:
+        with turn.mutex:
+            is_busy.set()
+            may_end.wait(60)
+
+    thread = threading.Thread(target=keep_busy)
+    thread.start()
+    is_busy.wait(60)
+    strike(lambda: clients.ask(lambda: second.lock("window").try_acquire()))
+    waiting = threading.Timer(30, may_end.set)
+    waiting.start()
+
+    assert clients.first.lock("door").try_acquire() is None
+
+    assert not may_end.is_set()
+    assert len(clients.told) == 1
+    waiting.cancel()
+    may_end.set()
+    thread.join()
+
+
+def test_another_client_is_not_opened_while_one_opens_the_file(path, url, monkeypatch):
+    """It would wait for the one that decides whether this is a new boot, and that one for it."""
+    told: list[BaseException] = []
+    with holdfast.Locks(url) as first, holdfast.Locks(url) as second:
+        share = Presence.share
+
+        def struck(self: Presence) -> None:
+            monkeypatch.setattr(Presence, "share", share)
+            try:
+                second.lock("window").try_acquire()
+            except holdfast.BackendUnavailable as error:
+                told.append(error)
+            share(self)
+
+        monkeypatch.setattr(Presence, "share", struck)
+        first.lock("door").acquire().release()
+
+        assert len(told) == 1
+        second.lock("window").acquire().release()
 
 
 def test_whoever_asks_at_another_door_in_memory_gets_an_answer(strike):

@@ -7,10 +7,13 @@ import errno
 import os
 import pwd
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
+from mounts import without_proc
 
 import holdfast
 
@@ -75,3 +78,69 @@ def test_a_full_table_of_descriptors_is_an_outage_and_no_mistake_of_the_path(url
         monkeypatch.undo()
 
         locks.lock("door").acquire(timeout=0).release()
+
+
+SHORT_OF_DESCRIPTORS = """
+import os, resource, sys
+import holdfast
+
+with holdfast.Locks(f"sqlite://{sys.argv[1]}/warm.db") as locks:
+    locks.lock("door").acquire().release()  # nothing is imported later
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+for left in range(12):
+    taken = []
+    while True:
+        try:
+            taken.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            break
+    for one in taken[:left]:
+        os.close(one)
+    told = "granted"
+    with holdfast.Locks(f"sqlite://{sys.argv[1]}/{left}.db") as locks:
+        try:
+            locks.lock("door").acquire(timeout=0).release()
+        except holdfast.LockError as error:
+            told = f"{type(error).__name__} {error}"
+    for one in taken[left:]:
+        os.close(one)
+    print(told)
+"""
+
+
+def test_without_descriptors_left_it_is_an_outage_and_no_mistake_of_the_path(tmp_path):
+    """SQLite itself says only that it cannot open the file, however many it lacks."""
+    done = subprocess.run(
+        [sys.executable, "-c", SHORT_OF_DESCRIPTORS, tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    told = done.stdout.splitlines()
+    assert (len(told), done.stderr) == (12, "")
+    assert told[-1] == "granted"
+    refused = [one for one in told if one != "granted"]
+    assert refused
+    assert [one for one in refused if not is_shortage(one)] == []
+
+
+def is_shortage(told: str) -> bool:
+    return told.startswith("BackendUnavailable") and "Too many open files" in told
+
+
+def test_on_linux_without_proc_it_is_said_that_it_is_missing(tmp_path):
+    """In its place the path would be blamed, and no other path would help."""
+    program = f"import holdfast; holdfast.Locks('sqlite://{tmp_path}/locks.db').lock('x').acquire()"
+    done = subprocess.run(
+        [*without_proc(), sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    [sentence] = done.stderr.splitlines()[-1:]
+    assert sentence.startswith("holdfast.errors.ConfigurationError")
+    assert "boot_id" in sentence
+    assert sentence.endswith("on Linux, mount /proc")
+    assert "writ" not in sentence

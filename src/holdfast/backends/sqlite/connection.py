@@ -10,13 +10,13 @@ one is open: whoever leaves ends it, and whoever comes and finds one that nobody
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from holdfast.backends.sqlite.failures import is_busy, translated
+from holdfast.backends.sqlite.failures import is_busy, is_shortage, translated
+from holdfast.backends.sqlite.filesystem import real_path
 from holdfast.backends.sqlite.gates import gate_of
 from holdfast.backends.sqlite.ownership import adopt, check_path, identify
 from holdfast.backends.sqlite.presence import Presence
@@ -40,22 +40,44 @@ class Connection:
     """One client's connection; its calls come one at a time.
 
     Except for those that a finalizer or a signal handler makes on the very thread that is
-    inside: between two statements they are welcome, in a transaction `open` refuses them.
+    inside: between two statements they are welcome, in a transaction `open` refuses them, and
+    `refuse_inside_another` those by another client of the file.
     """
 
     def __init__(self, path: Path, *, clock: Clock, create: bool, synchronous: str) -> None:
         self.path = path
-        self.presence: Presence = Presence(path)
-        self.is_inside: bool = False
+        # Where symbolic links lead to; looked up again when the file is, as they may be changed.
+        self._real = real_path(path)
+        self.presence: Presence = Presence(self._real)
         self._clock = clock
         self._create_directory = create
         self._synchronous = synchronous
         self._sqlite: sqlite3.Connection | None = None
-        self._gate = gate_of(path)
+        self._gate = gate_of(self._real)
         self._shift = 0.0
         self._file: os.stat_result | None = None
         self._looked_at = 0.0
         forking.forget_in_child(self)
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether this thread is in the middle of a transaction of this very connection."""
+        return self._gate.inside.connection is self
+
+    def refuse_inside_another(self) -> None:
+        """Raise if this thread is in the middle of a transaction of another client of the file.
+
+        Call it before anything is waited for: whoever waits for that transaction waits for itself,
+        and everybody else, whose leases run out, for both.
+        """
+        if self._gate.inside.connection not in (None, self):
+            self._refuse_inside()
+
+    def _refuse_inside(self) -> NoReturn:
+        raise BackendUnavailable(
+            f"{self.path}: a signal handler or a finalizer used it in the middle of a "
+            "transaction of the same thread; try again outside of that handler"
+        )
 
     def now(self) -> float:
         """Return the store's time."""
@@ -77,13 +99,14 @@ class Connection:
 
     def transact(self, work: Callable[[], T], deadline: float) -> T:
         """Do the work in one IMMEDIATE transaction, or raise and do nothing of it."""
-        was_inside, self.is_inside = self.is_inside, True
+        inside = self._gate.inside
+        before, inside.connection = inside.connection, self
         try:
             answer = self._gate.pass_through(
                 lambda: self._transact(work, deadline), deadline, self._clock
             )
         finally:
-            self.is_inside = was_inside
+            inside.connection = before
         return answer
 
     def write(self, statement: str, values: Sequence[object], deadline: float) -> int:
@@ -170,11 +193,9 @@ class Connection:
 
     def open(self, deadline: float, *, client: str = "") -> Presence:
         """Be ready for a call, open and announced, and return who is alive around the file."""
-        if self.is_inside:
-            raise BackendUnavailable(
-                f"{self.path}: a signal handler or a finalizer asks in the middle of a "
-                "transaction of the same thread; ask again outside of it"
-            )
+        inside = self._gate.inside
+        if inside.connection is not None:
+            self._refuse_inside()
         sqlite, presence = self._sqlite, self.presence
         if (
             sqlite is None
@@ -183,12 +204,12 @@ class Connection:
             # By the deadlines, which are all about as far away: no clock is asked for it.
             or not self._looked_at <= deadline < self._looked_at + LOOKS_EVERY
         ):
-            self.is_inside = True
+            inside.connection = self
             try:
                 self._end_transaction()
                 self._make_ready(client, deadline)
             finally:
-                self.is_inside = False
+                inside.connection = None
         return presence
 
     def _come_back(self, deadline: float) -> None:
@@ -200,6 +221,9 @@ class Connection:
         if self._sqlite is not None and not self._is_at_its_path():
             # SQLite sees it too, and leaves alone what is called like its log beside the path.
             self._disconnect()
+        self._real = real_path(self.path)
+        self._gate = gate_of(self._real)
+        self.presence.stand_beside(self._real)
         self.presence.come_back()
 
     def _is_at_its_path(self) -> bool:
@@ -219,7 +243,7 @@ class Connection:
         try:
             self._come_back(deadline)
             if self._sqlite is None:
-                check_path(self.path, create_directory=self._create_directory)
+                check_path(self._real, create_directory=self._create_directory)
                 self._connect(deadline)
             self.presence.announce(client)
         except BaseException as error:
@@ -227,7 +251,7 @@ class Connection:
                 self.close()
             if isinstance(error, sqlite3.Error):
                 raise translated(error, self.path) from error
-            if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            if isinstance(error, OSError) and is_shortage(error):
                 raise BackendUnavailable(f"{self.path}: {error.strerror}") from error
             if isinstance(error, OSError) and not isinstance(error, LockError):
                 raise ConfigurationError(
@@ -241,7 +265,7 @@ class Connection:
             # Before: of one that is replaced right now the next look tells.
             self._file = self._found()
             self._sqlite = sqlite3.connect(
-                self.path, timeout=0, isolation_level=None, check_same_thread=False
+                self._real, timeout=0, isolation_level=None, check_same_thread=False
             )
             # Before anything is made beside it: it may be somebody else's file.
             self.patiently(lambda: identify(self), deadline)
@@ -276,7 +300,6 @@ class Connection:
         it were the last, deletes the write-ahead log under the child. Between two calls
         (see Turn.pause) closing the copy frees nothing of the parent's.
         """
-        self.is_inside = False
-        self._gate = gate_of(self.path)
+        self._gate = gate_of(self._real)
         self._disconnect()
         self.presence.let_go()

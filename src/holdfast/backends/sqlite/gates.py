@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from holdfast.backends.sqlite.connection import Connection
     from holdfast.runtime.clock import Clock
 
 T = TypeVar("T")
@@ -24,11 +25,24 @@ LEAST = 0.25
 """So long a call waits for its turn also if its own time was spent in its client's queue."""
 
 
+class Inside(threading.local):
+    """What a thread is in the middle of."""
+
+    connection: Connection | None = None
+    """Whose transaction, or whose opening of the file."""
+
+
 class Gate:
-    """Of one file in one process; may be passed again by the thread that is inside."""
+    """Of one file in one process; may be passed again by the thread that is inside.
+
+    A finalizer or a signal handler may strike in the middle of a transaction, and use any client
+    of the file. It cannot wait for the transaction, which cannot go on before it has returned.
+    So what a thread is in the middle of is known here, to all clients of the file.
+    """
 
     def __init__(self) -> None:
         self.mutex: threading.RLock = threading.RLock()
+        self.inside: Inside = Inside()
 
     def pass_through(self, work: Callable[[], T], deadline: float, clock: Clock) -> T:
         """Return what the work returns, alone if that can be had before the deadline."""
@@ -47,13 +61,13 @@ class Gate:
         return answer
 
 
-# Module state, because a path is all that two clients have in common. By process too: what a
+# Module state, because a file is all that two clients have in common. By process too: what a
 # fork copied may be shut for ever.
 _gates: weakref.WeakValueDictionary[tuple[int, Path], Gate] = weakref.WeakValueDictionary()
 
 
 def gate_of(path: Path) -> Gate:
-    """Return the gate of this file."""
+    """Return the gate of the file at this real path."""
     key = (os.getpid(), path)
     gate = _gates.get(key)
     if gate is None:

@@ -10,7 +10,8 @@ import sqlite3
 import time
 from typing import TYPE_CHECKING
 
-from holdfast.backends.sqlite.filesystem import refuse_network
+from holdfast.backends.sqlite.failures import is_shortage
+from holdfast.backends.sqlite.filesystem import refuse_network, refuse_second_path
 from holdfast.backends.sqlite.schema import APPLICATION_ID, FORMAT, INDEX, SCHEMA
 from holdfast.errors import ConfigurationError
 from holdfast.platforms import here
@@ -45,6 +46,7 @@ def check_path(path: Path, *, create_directory: bool) -> None:
         raise ConfigurationError(f"{directory} is not a directory; create it first")
     if path.is_dir():
         raise ConfigurationError(f"{path} is a directory; name a file in it")
+    refuse_second_path(path)
 
 
 def identify(connection: Connection) -> None:
@@ -70,7 +72,7 @@ def adopt(connection: Connection, *, clock: Clock, is_alone: bool) -> float:
         for statement in SCHEMA:
             connection.execute(statement)
     connection.execute(INDEX)
-    boot, offset = here.boot_id(), here.clock_offset()
+    boot, offset = _boot_of(connection.path), here.clock_offset()
     row = connection.execute("SELECT boot, epoch, floor FROM meta").fetchone()
     if row is not None and row[0] == boot:
         return float(row[1] - offset)
@@ -88,3 +90,17 @@ def adopt(connection: Connection, *, clock: Clock, is_alone: bool) -> float:
     connection.execute("DELETE FROM meta")
     connection.execute("INSERT INTO meta VALUES (?, ?, ?)", (boot, epoch, last))
     return epoch - offset
+
+
+def _boot_of(path: Path) -> str:
+    try:
+        return here.boot_id()
+    except OSError as error:
+        if is_shortage(error):
+            raise
+        # Not the path's fault, and no other path would help.
+        raise ConfigurationError(
+            f"{path} cannot be used, because this system does not say when it was booted "
+            f"({error}), so leases from before a reboot could not be told from current ones; on "
+            "Linux, mount /proc"
+        ) from error

@@ -45,9 +45,13 @@ class Presence:
     """The side files of one database, as one client sees them."""
 
     def __init__(self, database: Path) -> None:
-        self._directory = database.with_name(database.name + "-clients")
+        self.stand_beside(database)
         self._boot: Descriptor | None = None
         self._own: dict[str, Descriptor] = {}
+
+    def stand_beside(self, database: Path) -> None:
+        """Look, and be seen, beside this file; `come_back` moves there what was announced."""
+        self._directory = database.with_name(database.name + "-clients")
 
     @property
     def is_here(self) -> bool:
@@ -155,19 +159,7 @@ class Presence:
         for path in self._directory.glob(f"*{_SUFFIX}"):
             # Where an open file cannot be removed, any program may have it open: a scanner, say.
             with suppress(FileNotFoundError if here.CAN_REMOVE_OPEN_FILES else OSError):
-                _remove_if_dead(path)
-
-
-def _remove_if_dead(path: Path) -> None:
-    with Descriptor(path, create=False) as one:
-        is_dead = here.try_lock_alone(one)
-        if is_dead and here.CAN_REMOVE_OPEN_FILES:
-            path.unlink()
-            return
-    if is_dead:
-        # Where it can only be removed when it is closed, nobody can remove it who has it open:
-        # its client, should it be the one that comes into being under this id just now.
-        _remove([path])
+                here.remove_unless_locked(path)
 
 
 def _remove(paths: Iterable[Path]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from holdfast._async.backend import AsyncBackend
 from holdfast._async.wakeups import AsyncWakeups
@@ -15,11 +16,14 @@ from holdfast.runtime import aio as runtime
 from holdfast.runtime import forking
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
     from holdfast.model import Claim, Crowd, Finding, Held, Holder, Inspection, Renewal
     from holdfast.runtime.clock import Clock
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 GLANCE = 0.3
 """How often the first waiter at a name looks whether those in front of it are alive.
@@ -78,7 +82,7 @@ class AsyncSqliteBackend(AsyncBackend):
 
     async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
-        answer = await self._worker.run(
+        answer = await self._ask(
             self._database.try_acquire,
             claim,
             deadline=deadline,
@@ -96,24 +100,22 @@ class AsyncSqliteBackend(AsyncBackend):
 
     async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
-        return await self._worker.run_first(self._database.renew, grants, deadline=deadline)
+        return await self._ask_first(self._database.renew, grants, deadline=deadline)
 
     async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
         """See the protocol."""
-        return await self._worker.run(self._database.hand_over, grant.claim, deadline=deadline)
+        return await self._ask(self._database.hand_over, grant.claim, deadline=deadline)
 
     async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol."""
-        return await self._worker.run_first(
+        return await self._ask_first(
             self._database.release, grant, deadline=deadline, tombstone=tombstone
         )
 
     async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See the protocol."""
         try:
-            await self._worker.run(
-                self._database.withdraw, claim, deadline=deadline, tombstone=tombstone
-            )
+            await self._ask(self._database.withdraw, claim, deadline=deadline, tombstone=tombstone)
         finally:
             # Not before: until then it may be told to look, for one in front of it that leaves,
             # and what was noted for it would stay.
@@ -156,38 +158,47 @@ class AsyncSqliteBackend(AsyncBackend):
 
     async def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""
-        return await self._worker.run(self._database.inspect, name, deadline=deadline)
+        return await self._ask(self._database.inspect, name, deadline=deadline)
 
     async def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
         """See the protocol."""
-        return await self._worker.run(self._database.crowds, names, deadline=deadline)
+        return await self._ask(self._database.crowds, names, deadline=deadline)
 
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
         """See the protocol."""
-        for one in await self._worker.run(self._database.survey, prefix, deadline=deadline):
+        for one in await self._ask(self._database.survey, prefix, deadline=deadline):
             yield one
 
     async def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
         """See the protocol."""
-        return await self._worker.run(
+        return await self._ask(
             self._database.break_, name, token=token, owner=owner, deadline=deadline
         )
 
     async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""
-        return await self._worker.run(self._database.diagnose, deadline=deadline)
+        return await self._ask(self._database.diagnose, deadline=deadline)
 
     async def disown(self, client: str, *, deadline: float) -> None:
         """See the protocol."""
-        await self._worker.run(self._database.disown, client, deadline=deadline)
+        await self._ask(self._database.disown, client, deadline=deadline)
+
+    async def _ask(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._database.connection.refuse_inside_another()
+        return await self._worker.run(function, *args, **kwargs)
+
+    async def _ask_first(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._database.connection.refuse_inside_another()
+        return await self._worker.run_first(function, *args, **kwargs)
 
     async def aclose(self) -> None:
         """See the protocol."""
         self._subscription.close()
-        await self._worker.run(self._database.close)
-        await self._worker.stop()
+        await runtime.each_in_turn(
+            partial(self._worker.run, self._database.close), self._worker.stop
+        )
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from holdfast._sync.backend import Backend
 from holdfast._sync.wakeups import Wakeups
@@ -17,11 +18,14 @@ from holdfast.runtime import forking
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from holdfast.model import Claim, Crowd, Finding, Held, Holder, Inspection, Renewal
     from holdfast.runtime.clock import Clock
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 GLANCE = 0.3
 """How often the first waiter at a name looks whether those in front of it are alive.
@@ -80,7 +84,7 @@ class SqliteBackend(Backend):
 
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
-        answer = self._worker.run(
+        answer = self._ask(
             self._database.try_acquire,
             claim,
             deadline=deadline,
@@ -98,22 +102,22 @@ class SqliteBackend(Backend):
 
     def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
         """See the protocol."""
-        return self._worker.run_first(self._database.renew, grants, deadline=deadline)
+        return self._ask_first(self._database.renew, grants, deadline=deadline)
 
     def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
         """See the protocol."""
-        return self._worker.run(self._database.hand_over, grant.claim, deadline=deadline)
+        return self._ask(self._database.hand_over, grant.claim, deadline=deadline)
 
     def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
         """See the protocol."""
-        return self._worker.run_first(
+        return self._ask_first(
             self._database.release, grant, deadline=deadline, tombstone=tombstone
         )
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See the protocol."""
         try:
-            self._worker.run(self._database.withdraw, claim, deadline=deadline, tombstone=tombstone)
+            self._ask(self._database.withdraw, claim, deadline=deadline, tombstone=tombstone)
         finally:
             # Not before: until then it may be told to look, for one in front of it that leaves,
             # and what was noted for it would stay.
@@ -156,38 +160,43 @@ class SqliteBackend(Backend):
 
     def inspect(self, name: str, *, deadline: float) -> Inspection:
         """See the protocol."""
-        return self._worker.run(self._database.inspect, name, deadline=deadline)
+        return self._ask(self._database.inspect, name, deadline=deadline)
 
     def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
         """See the protocol."""
-        return self._worker.run(self._database.crowds, names, deadline=deadline)
+        return self._ask(self._database.crowds, names, deadline=deadline)
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         """See the protocol."""
-        for one in self._worker.run(self._database.survey, prefix, deadline=deadline):
+        for one in self._ask(self._database.survey, prefix, deadline=deadline):
             yield one
 
     def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
     ) -> tuple[Holder, ...]:
         """See the protocol."""
-        return self._worker.run(
-            self._database.break_, name, token=token, owner=owner, deadline=deadline
-        )
+        return self._ask(self._database.break_, name, token=token, owner=owner, deadline=deadline)
 
     def diagnose(self, *, deadline: float) -> Sequence[Finding]:
         """See the protocol."""
-        return self._worker.run(self._database.diagnose, deadline=deadline)
+        return self._ask(self._database.diagnose, deadline=deadline)
 
     def disown(self, client: str, *, deadline: float) -> None:
         """See the protocol."""
-        self._worker.run(self._database.disown, client, deadline=deadline)
+        self._ask(self._database.disown, client, deadline=deadline)
+
+    def _ask(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._database.connection.refuse_inside_another()
+        return self._worker.run(function, *args, **kwargs)
+
+    def _ask_first(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._database.connection.refuse_inside_another()
+        return self._worker.run_first(function, *args, **kwargs)
 
     def close(self) -> None:
         """See the protocol."""
         self._subscription.close()
-        self._worker.run(self._database.close)
-        self._worker.stop()
+        runtime.each_in_turn(partial(self._worker.run, self._database.close), self._worker.stop)
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""

@@ -1,0 +1,34 @@
+"""Real bind mounts, seen by one process alone: no test changes what the machine has mounted."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+# As root; as an ordinary user, who is root in a namespace of its own; and where that is forbidden.
+WAYS = (["unshare", "-m"], ["unshare", "-Urm"], ["sudo", "-n", "unshare", "-m"])
+
+MOUNT_AND_RUN = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+
+
+def with_mounted(source: Path, target: Path) -> list[str]:
+    """Return how a command begins for which the source is mounted at the target."""
+    return [*_in_a_namespace(), "sh", "-c", MOUNT_AND_RUN, "sh", str(source), str(target)]
+
+
+def without_proc() -> list[str]:
+    """Return how a command begins that finds nothing at /proc."""
+    return [*_in_a_namespace(), "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+
+
+@cache
+def _in_a_namespace() -> list[str]:
+    for way in WAYS:
+        tried = [*way, "mount", "--bind", "/", "/"]
+        try:
+            if subprocess.run(tried, capture_output=True, check=False).returncode == 0:
+                return way
+        except FileNotFoundError:
+            continue  # no such program, as sudo in a container
+    raise AssertionError("no mount namespace here: run the tests as root, or allow user namespaces")
