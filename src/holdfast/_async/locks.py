@@ -273,7 +273,11 @@ class AsyncLocks(AsyncOpening):
         return asked.is_current_in(await client.backend.attest(asked.name, deadline=deadline))
 
     async def survey(self, prefix: str = "") -> AsyncIterator[Inspection]:
-        """Yield every name in use that starts with the prefix, in byte order."""
+        """Yield every name in use that starts with the prefix, in byte order.
+
+        If a part of the store cannot be asked, what the rest has is yielded first, and then
+        BackendUnavailable says what is missing: without an error the list is complete.
+        """
         self._client.enter()
         deadline = self._client.request_deadline()
         async for one in self._client.backend.survey(checked_prefix(prefix), deadline=deadline):

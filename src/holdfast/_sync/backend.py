@@ -48,6 +48,9 @@ class Backend(Protocol):
 
         A repeat keeps the place in line, or, if the claim holds, sets its deadline anew in
         the same atomic step. A claim that was withdrawn with a tombstone gets nothing.
+
+        A count is checked against what it counts wherever a grant or a refusal rests on it: a
+        store may lose a part of what it keeps. A waiting claim that has lost its place is rung.
         """
         ...
 
@@ -146,7 +149,11 @@ class Backend(Protocol):
         return self.inspect(name, deadline=deadline)
 
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
-        """Tell of every name in use with this prefix, in byte order; a closed one is in use."""
+        """Tell of every name in use with this prefix, in byte order; a closed one is in use.
+
+        A list that ends without an error is complete. Where a part of the store cannot be asked,
+        yield what the rest has, then raise a BackendUnavailable that says what is missing.
+        """
         ...
 
     def break_(

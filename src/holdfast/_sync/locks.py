@@ -275,7 +275,11 @@ class Locks(Opening):
         return asked.is_current_in(client.backend.attest(asked.name, deadline=deadline))
 
     def survey(self, prefix: str = "") -> Iterator[Inspection]:
-        """Yield every name in use that starts with the prefix, in byte order."""
+        """Yield every name in use that starts with the prefix, in byte order.
+
+        If a part of the store cannot be asked, what the rest has is yielded first, and then
+        BackendUnavailable says what is missing: without an error the list is complete.
+        """
         self._client.enter()
         deadline = self._client.request_deadline()
         for one in self._client.backend.survey(checked_prefix(prefix), deadline=deadline):

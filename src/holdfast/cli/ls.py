@@ -17,6 +17,7 @@ from holdfast.cli.options import CONTEXT, names_in_use, store_options
 from holdfast.cli.overview import chosen, laid_out
 from holdfast.cli.screen import plain, screen, write_json
 from holdfast.cli.store import opened, tell, told
+from holdfast.errors import LockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,12 +91,17 @@ def ls(
             _print_cycles(locks, found, as_json=as_json)
             sys.exit(bool(found))
 
+        if not watch:
+            listed, failure = _listed(locks, prefix)
+            seen = chosen(listed, sort=sort, older_than=older_than)
+            _print(locks, seen, as_json=as_json, failure=failure)
+            if failure is not None:
+                raise failure
+            return
+
         def look() -> list[Inspection]:
             return chosen(list(locks.survey(prefix)), sort=sort, older_than=older_than)
 
-        if not watch:
-            _print(locks, look(), as_json=as_json)
-            return
         try:
             _watch(locks, look, as_json=as_json)
         except KeyboardInterrupt:
@@ -103,9 +109,26 @@ def ls(
             return
 
 
-def _print(locks: Locks, seen: list[Inspection], *, as_json: bool) -> None:
+def _listed(locks: Locks, prefix: str) -> tuple[list[Inspection], LockError | None]:
+    """Return what could be listed, and the error that says what could not."""
+    seen: list[Inspection] = []
+    try:
+        for one in locks.survey(prefix):
+            seen.append(one)  # noqa: PERF402 - what came before an error is shown
+    except LockError as error:
+        if not seen:
+            raise
+        return seen, error
+    return seen, None
+
+
+def _print(
+    locks: Locks, seen: list[Inspection], *, as_json: bool, failure: LockError | None = None
+) -> None:
     if as_json:
-        write_json(_fields(locks, seen))
+        # A program that reads stdout alone must not take a part for the whole.
+        incomplete = {} if failure is None else {"incomplete": str(failure)}
+        write_json(_fields(locks, seen) | incomplete)
     elif sys.stdout.isatty():
         console = screen()
         console.print(_page(locks, seen, console.width), overflow="fold")

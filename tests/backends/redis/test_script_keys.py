@@ -111,6 +111,8 @@ def test_a_name_survives_the_eviction_of_any_of_its_keys(evicted: str, scripted:
             scripted.release(claim(n), tombstone=n == 2)
         scripted.inspect()
         scripted.now += 61
+    for n in range(4):
+        scripted.withdraw(claim(n), tombstone=False)
 
     assert isinstance(scripted.arrive(claim(9)), Grant)
 

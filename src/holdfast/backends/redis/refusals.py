@@ -127,6 +127,14 @@ def of_sentinel(error: BaseException, *, where: str) -> LockError:
     login = login_error(error)
     if login is not None:
         return ConfigurationError(_TO_SENTINEL[login].format(where=where))
+    if "unknown command" in _words(error).lower():
+        # Every Sentinel knows the command SENTINEL, and no other server does.
+        scheme = where.partition("://")[0].removesuffix("+sentinel")
+        return ConfigurationError(
+            f"{where}: the server there is no Sentinel; give the addresses of the Sentinels (their "
+            f"port is 26379 by default), or use {scheme}://HOST:PORT for a single server and "
+            f"{scheme}+cluster:// for a cluster"
+        )
     return unreachable(error, where=f"a Sentinel of {where}")
 
 

@@ -146,6 +146,11 @@ class RoutedRequest:
                 self.outcome = BackendMisbehaved(f"{asked} points nowhere: {reply.text[:80]!r}")
                 self.is_over = True
                 return True
+            if pointed.host == "?":
+                # A node without a name: another node's map may have its address.
+                self.hops += 1
+                self.must_pause = True
+                return True
             self.node, self.before = remap(pointed), ((ASKING,) if code == "ASK" else ())
         elif code not in PASSING:
             self.is_over = True

@@ -94,3 +94,20 @@ def test_a_node_that_does_not_answer_hides_nothing_of_the_others(findings, setti
     [well] = [one for one in found if one.level == "ok"]
     assert wrong.message.startswith(_address(silent))
     assert all(_address(one) in well.message for one in others)
+
+
+def test_slots_that_no_node_serves_are_an_error(findings, cluster):
+    """Given up by their node alone: its peers still name it as the owner of both."""
+    node = cluster.masters()[0]
+    first = next(one[0] for one in cluster.ask(node, "CLUSTER", "SLOTS") if one[2][1] == node.port)
+    [before] = findings("slots")
+    cluster.ask(node, "CLUSTER", "DELSLOTS", first, first + 1)
+    try:
+        [found] = findings("slots")
+    finally:
+        cluster.ask(node, "CLUSTER", "ADDSLOTS", first, first + 1)
+
+    assert before == Finding("ok", "slots", "all 16384 slots have a node")
+    assert found.level == "error"
+    assert f"no node serves slots {first}-{first + 1} of 16384" in found.message
+    assert "CLUSTER ADDSLOTSRANGE" in found.remedy

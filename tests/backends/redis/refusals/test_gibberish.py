@@ -84,4 +84,4 @@ def test_it_is_an_error_of_ours_if_a_node_tells_it_for_the_map_of_slots(flavour,
     wire = flavour.locks(f"redis+cluster://127.0.0.1:{port}")._client.backend._wire
 
     with pytest.raises(LockError, match="does not answer CLUSTER SLOTS as a node does"):
-        flavour.call(wire.masters, deadline=flavour.clock.now() + 5)
+        flavour.call(wire.coverage, deadline=flavour.clock.now() + 5)

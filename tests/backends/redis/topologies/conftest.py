@@ -108,3 +108,13 @@ def divided() -> DividedCluster:
     found = shared_divided_cluster()
     found.heal()
     return found
+
+
+@pytest.fixture
+def no_failover(cluster):
+    """Let nobody be replaced meanwhile."""
+    for one in cluster.servers:
+        cluster.ask(one, "CONFIG", "SET", "cluster-node-timeout", "60000")
+    yield
+    for one in cluster.servers:
+        cluster.ask(one, "CONFIG", "SET", "cluster-node-timeout", "500")

@@ -126,16 +126,6 @@ def test_a_slot_that_has_moved_is_learned_from_the_first_request(cluster, driver
         assert moved(cluster, source) - before == 1
 
 
-@pytest.fixture
-def no_failover(cluster):
-    """Let nobody be replaced meanwhile."""
-    for one in cluster.servers:
-        cluster.ask(one, "CONFIG", "SET", "cluster-node-timeout", "60000")
-    yield
-    for one in cluster.servers:
-        cluster.ask(one, "CONFIG", "SET", "cluster-node-timeout", "500")
-
-
 @pytest.mark.usefixtures("no_failover")
 def test_releases_that_one_node_does_not_answer_delay_no_other_node(cluster, drivers, namespace):
     """What is told again and again in the background is told to each node by itself."""

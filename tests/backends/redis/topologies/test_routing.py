@@ -94,6 +94,16 @@ def test_a_pointer_without_a_host_means_the_same_host():
     assert heard(f"MOVED {SLOT} :7").node == Endpoint("a", 7)
 
 
+def test_a_node_without_a_name_is_looked_for_on_another_map():
+    """A question mark is no host, and not the host that was asked."""
+    route = RoutedRequest.for_request(REQUEST)
+
+    is_doubtful = route.hear([Refusal(f"MOVED {SLOT} ?:7")], asked=A, remap=same)
+
+    assert is_doubtful
+    assert (route.node, route.must_pause, route.is_over) == (None, True, False)
+
+
 def test_an_ipv6_address_is_read():
     assert heard(f"MOVED {SLOT} 2001:db8::1:6379").node == Endpoint("2001:db8::1", 6379)
 

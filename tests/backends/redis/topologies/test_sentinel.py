@@ -173,3 +173,11 @@ def test_unreachable_sentinels_are_an_outage():
         pytest.raises(BackendUnavailable, match="no Sentinel can be reached"),
     ):
         locks.lock("door").acquire()
+
+
+def test_a_sentinel_url_at_a_plain_server_says_which_url_to_use(sentinels, drivers):
+    """At once: no wait makes a Sentinel of it."""
+    for one in drivers(f"redis+sentinel://127.0.0.1:{sentinels.master.port}/{SERVICE}"):
+        with pytest.raises(ConfigurationError, match="the server there is no Sentinel") as caught:
+            one.acquire("door")
+        assert "use redis://HOST:PORT for a single server" in str(caught.value)

@@ -9,8 +9,9 @@ from holdfast.backends.redis import answers, refusals, requests
 from holdfast.backends.redis._async.connecting import AnyWire, wire_of_client, wire_to_url
 from holdfast.backends.redis._async.diagnosis import Question, diagnosed
 from holdfast.backends.redis._async.inbox import AsyncInbox
+from holdfast.backends.redis._async.surveying import OUTAGES, AsyncSurvey
 from holdfast.backends.redis.durability import checked_durability, confirmation, unconfirmed
-from holdfast.backends.redis.resp import Refusal, Reply, packed
+from holdfast.backends.redis.resp import Refusal, Reply
 from holdfast.backends.wires.parsing import read
 from holdfast.core.door import WINDOW, another_capacity
 from holdfast.core.naming import checked_namespace
@@ -272,21 +273,20 @@ class AsyncRedisBackend(AsyncBackend):
     async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
         """See the protocol; the deadline is for each request, as there may be many."""
         patience = deadline - self._clock.now()
-        pattern = self._keys.doors(prefix)
-        doors: set[bytes] = set()
-        for master in await self._wire.masters(deadline=deadline):
-            cursor = b"0"
-            while True:
-                request = packed(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"1000")
-                reply = await master.ask(request, deadline=self._clock.now() + patience)
-                cursor, found = self._accepted(reply)
-                doors.update(found)
-                if cursor == b"0":
-                    break
+        survey = AsyncSurvey(self._wire, clock=self._clock, patience=patience)
+        doors = await survey.doors(self._keys.doors(prefix))
         for name in sorted((self._keys.name_of(door) for door in doors), key=str.encode):
-            one = await self.inspect(name, deadline=self._clock.now() + patience)
+            door = self._keys.door(name)
+            if not survey.can_ask(door):
+                continue
+            try:
+                one = await self.inspect(name, deadline=survey.deadline())
+            except OUTAGES as error:
+                survey.failed(door, error)  # raised at the end, after what the others have
+                continue
             if one.is_in_use:
                 yield one
+        survey.end()
 
     async def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast._async.single_flight import AsyncSingleFlight
+from holdfast.backends.redis.cluster.coverage import UNNAMED, Coverage
 from holdfast.backends.redis.cluster.maps import SLOT_MAP, Poll, SlotMap, candidates, read_map
 from holdfast.backends.redis.connection.aio import Wire
 from holdfast.backends.redis.resp import Refusal, Reply
@@ -139,7 +140,7 @@ class AsyncCluster:
         requests = [part for one in routes for part in one.requests()]
         try:
             if node is None:
-                raise BackendUnavailable(f"{self.where}: no node serves the slot at the moment")
+                raise self._no_owner(routes)
             replies = await self._wire(node).ask_all(requests, deadline=deadline)
         except LockError as error:
             self._suspect(node)
@@ -150,6 +151,12 @@ class AsyncCluster:
             size = len(one.requests())
             own, replies = replies[:size], replies[size:]
             self._hear(one, own, node)
+
+    def _no_owner(self, routes: list[RoutedRequest]) -> BackendUnavailable:
+        slots = self._slots
+        if slots is not None and any(one.slot in slots.unnamed for one in routes):
+            return BackendUnavailable(f"{self.where}: {UNNAMED}")
+        return BackendUnavailable(f"{self.where}: no node serves the slot at the moment")
 
     def _hear(self, route: RoutedRequest, replies: list[Reply], node: Endpoint) -> None:
         if route.hear(replies, asked=node, remap=self._address.remap):
@@ -181,14 +188,21 @@ class AsyncCluster:
 
     # -- the map -----------------------------------------------------------------------
 
-    async def masters(self, *, deadline: float) -> list[Wire]:
-        """Return the way to each node that serves slots, by a map that is asked for now."""
-        return list((await self.nodes(deadline=deadline)).values())
+    async def coverage(self, *, deadline: float) -> Coverage:
+        """Return what is served, by a map that is asked for now and each master's own word.
 
-    async def nodes(self, *, deadline: float) -> dict[Endpoint, Wire]:
-        """Return those ways by where they lead to."""
+        The deadline is for each of the two, so that slow nodes do not hide the others.
+        """
+        patience = deadline - self._clock.now()
         self._is_doubtful, self._looked_at = True, 0.0
-        return {one: self._wire(one) for one in (await self._map(deadline)).masters}
+        slots = await self._map(deadline)
+        masters, until = list(slots.masters), self._clock.now() + patience
+        views = await runtime.gather([partial(self._told_by, one, until) for one in masters])
+        return Coverage.of(slots, dict(zip(masters, views, strict=True)))
+
+    def node(self, node: Endpoint) -> Wire:
+        """Return the way to one node."""
+        return self._wire(node)
 
     async def _known_map(self, deadline: float) -> SlotMap | None:
         try:

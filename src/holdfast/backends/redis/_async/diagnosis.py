@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast.backends.redis import permissions, refusals, requests
 from holdfast.backends.redis._async.cluster import AsyncCluster
 from holdfast.backends.redis._async.sentinel import AsyncSentinelWire
-from holdfast.backends.redis.cluster.findings import merged
+from holdfast.backends.redis.cluster.findings import merged, slot_findings
 from holdfast.backends.redis.findings import Facts, findings
 from holdfast.backends.redis.resp import Refusal, Reply, packed
 from holdfast.backends.redis.sentinel.findings import sentinel_findings
@@ -51,10 +51,10 @@ class Question:
 async def diagnosed(wire: AnyWire, question: Question) -> list[Finding]:
     """Return what one server can promise, or all that belong together."""
     if isinstance(wire, AsyncCluster):
-        nodes = await wire.nodes(deadline=question.deadline())
-        return merged(
-            {str(endpoint): await _of_node(one, question) for endpoint, one in nodes.items()}
-        )
+        coverage = await wire.coverage(deadline=question.deadline())
+        nodes = {one: wire.node(one) for one in coverage.slots.masters}
+        of_nodes = {str(one): await _of_node(node, question) for one, node in nodes.items()}
+        return [*merged(of_nodes), *slot_findings(coverage)]
     found = findings(await facts_of(wire, question))
     if isinstance(wire, AsyncSentinelWire):
         views = await wire.views(deadline=question.deadline())

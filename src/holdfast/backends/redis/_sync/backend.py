@@ -11,8 +11,9 @@ from holdfast.backends.redis import answers, refusals, requests
 from holdfast.backends.redis._sync.connecting import AnyWire, wire_of_client, wire_to_url
 from holdfast.backends.redis._sync.diagnosis import Question, diagnosed
 from holdfast.backends.redis._sync.inbox import Inbox
+from holdfast.backends.redis._sync.surveying import OUTAGES, Survey
 from holdfast.backends.redis.durability import checked_durability, confirmation, unconfirmed
-from holdfast.backends.redis.resp import Refusal, Reply, packed
+from holdfast.backends.redis.resp import Refusal, Reply
 from holdfast.backends.wires.parsing import read
 from holdfast.core.door import WINDOW, another_capacity
 from holdfast.core.naming import checked_namespace
@@ -274,21 +275,20 @@ class RedisBackend(Backend):
     def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
         """See the protocol; the deadline is for each request, as there may be many."""
         patience = deadline - self._clock.now()
-        pattern = self._keys.doors(prefix)
-        doors: set[bytes] = set()
-        for master in self._wire.masters(deadline=deadline):
-            cursor = b"0"
-            while True:
-                request = packed(b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"1000")
-                reply = master.ask(request, deadline=self._clock.now() + patience)
-                cursor, found = self._accepted(reply)
-                doors.update(found)
-                if cursor == b"0":
-                    break
+        survey = Survey(self._wire, clock=self._clock, patience=patience)
+        doors = survey.doors(self._keys.doors(prefix))
         for name in sorted((self._keys.name_of(door) for door in doors), key=str.encode):
-            one = self.inspect(name, deadline=self._clock.now() + patience)
+            door = self._keys.door(name)
+            if not survey.can_ask(door):
+                continue
+            try:
+                one = self.inspect(name, deadline=survey.deadline())
+            except OUTAGES as error:
+                survey.failed(door, error)  # raised at the end, after what the others have
+                continue
             if one.is_in_use:
                 yield one
+        survey.end()
 
     def break_(
         self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.backends.redis import permissions, refusals, requests
 from holdfast.backends.redis._sync.cluster import Cluster
 from holdfast.backends.redis._sync.sentinel import SentinelWire
-from holdfast.backends.redis.cluster.findings import merged
+from holdfast.backends.redis.cluster.findings import merged, slot_findings
 from holdfast.backends.redis.findings import Facts, findings
 from holdfast.backends.redis.resp import Refusal, Reply, packed
 from holdfast.backends.redis.sentinel.findings import sentinel_findings
@@ -53,8 +53,10 @@ class Question:
 def diagnosed(wire: AnyWire, question: Question) -> list[Finding]:
     """Return what one server can promise, or all that belong together."""
     if isinstance(wire, Cluster):
-        nodes = wire.nodes(deadline=question.deadline())
-        return merged({str(endpoint): _of_node(one, question) for endpoint, one in nodes.items()})
+        coverage = wire.coverage(deadline=question.deadline())
+        nodes = {one: wire.node(one) for one in coverage.slots.masters}
+        of_nodes = {str(one): _of_node(node, question) for one, node in nodes.items()}
+        return [*merged(of_nodes), *slot_findings(coverage)]
     found = findings(facts_of(wire, question))
     if isinstance(wire, SentinelWire):
         views = wire.views(deadline=question.deadline())

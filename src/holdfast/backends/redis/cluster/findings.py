@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from holdfast.backends.redis.cluster.coverage import UNNAMED, spans
+from holdfast.backends.redis.cluster.maps import NAME_THEM
+from holdfast.backends.redis.routing import SLOTS
 from holdfast.model import Finding
 from holdfast.options import DEFAULT_TTL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from holdfast.backends.redis.cluster.coverage import Coverage
 
 
 def node_findings(settings: Mapping[str, str] | None) -> Iterator[Finding]:
@@ -41,6 +46,28 @@ def node_findings(settings: Mapping[str, str] | None) -> Iterator[Finding]:
         yield Finding("warning", "failover", sentence, remedy)
     else:
         yield Finding("ok", "failover", sentence)
+
+
+def slot_findings(found: Coverage) -> Iterator[Finding]:
+    """Yield which slots cannot be asked: each is an outage for the names in it."""
+    if found.unserved:
+        yield Finding(
+            "error",
+            "slots",
+            f"no node serves {spans(found.unserved)}: names there cannot be locked, and with "
+            "cluster-require-full-coverage yes no name can",
+            "redis-cli --cluster fix HOST:PORT, or CLUSTER ADDSLOTSRANGE on the node that should "
+            "serve them",
+        )
+    if found.unnamed:
+        yield Finding(
+            "error",
+            "slots",
+            f"{spans(found.unnamed)}: {UNNAMED}; names there cannot be locked",
+            NAME_THEM,
+        )
+    if not found.unserved and not found.unnamed:
+        yield Finding("ok", "slots", f"all {SLOTS} slots have a node")
 
 
 def merged(found: Mapping[str, Sequence[Finding]]) -> list[Finding]:

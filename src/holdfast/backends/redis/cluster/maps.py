@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 SLOT_MAP = packed(b"CLUSTER", b"SLOTS")
 
+NAME_THEM = (
+    "set cluster-announce-hostname on every node, or cluster-preferred-endpoint-type ip (with "
+    "cluster-announce-ip behind a NAT), or unknown-endpoint if all share the host that you ask"
+)
+
 PORTS = 65536
 NEVER = float("inf")
 
@@ -41,6 +46,8 @@ class SlotMap:
     """Masters and replicas."""
     told: frozenset[tuple[int, int, Endpoint]] = frozenset()
     """The same as it was told: from which slot to which is served by whom."""
+    unnamed: frozenset[int] = frozenset()
+    """Slots whose node is listed as "?"."""
 
     @property
     def covered(self) -> int:
@@ -68,6 +75,10 @@ def read_map(reply: Reply, *, told_by: Endpoint, remap: Remap, where: str) -> Sl
         return BackendMisbehaved(
             f"{where}: {told_by} does not answer CLUSTER SLOTS as a node does: {repr(reply)[:80]}"
         )
+    if slots.unnamed and not slots.masters:
+        return ConfigurationError(
+            f'{where}: {told_by} lists every node without an address ("?"); {NAME_THEM}'
+        )
     if not slots.masters:
         return BackendUnavailable(
             f"{where}: {told_by} serves no slots and knows nobody who does; was it removed from "
@@ -81,6 +92,7 @@ def slot_map(reply: Sequence[Any], *, told_by: Endpoint, remap: Remap) -> SlotMa
     owners: list[Endpoint | None] = [None] * SLOTS
     nodes: set[Endpoint] = set()
     told = set()
+    unnamed: set[int] = set()
     for first, last, master, *replicas in reply:
         if not 0 <= first <= last < SLOTS:
             raise ValueError(f"no slots: {first!r} to {last!r}")
@@ -88,20 +100,25 @@ def slot_map(reply: Sequence[Any], *, told_by: Endpoint, remap: Remap) -> SlotMa
         endpoints = [None if one is None else remap(one) for one in found]
         owners[first : last + 1] = [endpoints[0]] * (last + 1 - first)
         nodes.update(one for one in endpoints if one is not None)
-        if endpoints[0] is not None:
+        if endpoints[0] is None:
+            unnamed.update(range(first, last + 1))
+        else:
             told.add((first, last, endpoints[0]))
     masters = sorted({owner for _, _, owner in told})
-    return SlotMap(owners, masters, frozenset(nodes), frozenset(told))
+    return SlotMap(owners, masters, frozenset(nodes), frozenset(told), frozenset(unnamed))
 
 
 def _endpoint(node: Sequence[Any], told_by: Endpoint) -> Endpoint | None:
     host = node[0].decode() if node[0] else ""
     if host == "?":
-        return None  # its name is asked for, and it knows none
+        # It should announce a host name and has none. Redis calls this an unknown node, which
+        # need not be the one that was asked, so there is no address to try.
+        return None
     port = int(node[1])
     if not 0 < port < PORTS:
         raise ValueError(f"no port: {port}")
-    # Nothing in the host's place means: the same that you asked.
+    # No host (unknown-endpoint) or an empty one (the node does not know its own address) means
+    # the host that was asked, with this port.
     return Endpoint(host or told_by.host, port)
 
 

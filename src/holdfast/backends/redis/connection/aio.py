@@ -197,11 +197,6 @@ class Wire(SocketWire[Link]):
             raise refusals.refused(reply, where=self.where)
         return (kind or Subscription)(link, channel, clock=self._clock)
 
-    async def masters(self, *, deadline: float) -> list[Wire]:
-        """Return the way to each server that holds some of the names: here to this one."""
-        del deadline
-        return [self]
-
     def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
         """Return the numbers of the requests that go to each server: here all to one."""
         return {"": list(range(len(requests)))}

@@ -181,11 +181,6 @@ class Wire(SocketWire[Link]):
         if isinstance(reply, Refusal):
             raise refusals.refused(reply, where=self.where)
 
-    def masters(self, *, deadline: float) -> list[Wire]:
-        """Return the way to each server that holds some of the names: here to this one."""
-        del deadline
-        return [self]
-
     def parts(self, requests: Sequence[bytes]) -> dict[str, list[int]]:
         """Return the numbers of the requests that go to each server: here all to one."""
         return {"": list(range(len(requests)))}

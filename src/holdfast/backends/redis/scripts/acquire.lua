@@ -29,20 +29,26 @@ do
   local client = string.match(ARGV[4], '^1 %d+ %d+ %d+ %- (%S+) ')
   if client and ARGV[2] == '1' and ARGV[3] ~= '' and door[1] == '1' and door[4] == '1' and (door[5] or '0') ~= '0'
     and not door[6] and not door[7] then
-    local more = redis.call('HMGET', KEYS[1], 'capacity', 'gone', '@' .. client)
+    local more = redis.call('HMGET', KEYS[1], 'capacity', 'gone', '@' .. client, 'epoch')
     local inside = redis.call('ZRANGE', KEYS[2], 0, 1, 'WITHSCORES')
     local record = inside[1] and not inside[3] and redis.call('HGET', KEYS[1], '#' .. inside[1])
     local time = redis.call('TIME')
     local now = time[1] * 1000000 + time[2]
     local left = (tonumber(inside[2]) or 0) - now
     if more[1] == '1' and not more[2] and not more[3] and left > 0 and left <= 60000000
+      and (tonumber(more[4]) or 0) <= now
       and record and string.find(record, '^[HA] %d+ %d+ %d+ %d+ %d+ %d+ %- ')
       and math.ceil(math.max(tonumber(door[2]), now) / 1000) + 86400000 <= tonumber(door[3]) then
       local came, number = string.format('%.0f', now), string.format('%.0f', door[5] + 1)
       redis.call('ZADD', KEYS[3], number, ARGV[1])
-      redis.call('HSET', KEYS[1], 'arrivals', number, '#' .. ARGV[1], 'W ' .. came .. ' ' .. came .. ' ' .. ARGV[4],
-        '@' .. client, came .. ' ' .. came .. ' 1 ' .. ARGV[3])
-      return {now, redis.call('ZRANK', KEYS[3], ARGV[1]) + 1, now, tonumber(door[2]), inside[2], record}
+      local ahead = redis.call('ZRANK', KEYS[3], ARGV[1])
+      if ahead > 0 then
+        redis.call('HSET', KEYS[1], 'arrivals', number, 'epoch', came,
+          '#' .. ARGV[1], 'W ' .. came .. ' ' .. came .. ' ' .. ARGV[4],
+          '@' .. client, came .. ' ' .. came .. ' 1 ' .. ARGV[3])
+        return {now, ahead + 1, now, tonumber(door[2]), inside[2], record}
+      end
+      redis.call('ZREM', KEYS[3], ARGV[1]) -- the others were evicted; lose_line in door.lua
     end
   end
 end
@@ -79,16 +85,22 @@ end
 if place and (place.standing == 'H' or place.standing == 'A') then
   -- The deadline is set anew in the same step: the claimant counts its trust from this
   -- request, so the store must count from it too.
-  if place.standing == 'A' then
-    place.standing, place.since = 'H', now
-    write(place)
+  local was_evicted = call('ZADD', ENDS, int(now + ttl), place.id) == 1
+  if not was_evicted then
+    if place.standing == 'A' then
+      place.standing, place.since = 'H', now
+      write(place)
+    end
+    outlive(now + ttl)
+    dirty = true
+    let_kin_pass(place.party)
+    save()
+    return place.token
   end
-  call('ZADD', ENDS, int(now + ttl), place.id)
-  outlive(now + ttl)
-  dirty = true
-  let_kin_pass(place.party)
-  save()
-  return place.token
+  -- It is counted no more, and another may have come in since.
+  call('ZREM', ENDS, place.id)
+  erase(place)
+  place = nil
 end
 
 if not place then
@@ -101,6 +113,9 @@ if not place then
     capacity = tonumber(ARGV[2])
   end
   local held = asking.party == '-' and 0 or heaviest(asking.party)
+  if asking.party ~= '-' and held == 0 and used > 0 then
+    held = recount(asking.party)
+  end
   if (held > 0 and asking.weight <= held) or (not is_waiting and asking.weight - held <= capacity - used) then
     enter(asking, 'H', now + ttl)
     let_kin_pass(asking.party)

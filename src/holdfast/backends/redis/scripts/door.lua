@@ -10,13 +10,13 @@ local steps, more = STEPS, false
 -- Of the door that is open. Each call costs more than all the rest, so a field that was read
 -- is kept, and those that were changed are written at the end, all together.
 local fields, changed, clients
-local dirty, made, was_left, has_gone, before
+local dirty, made, was_left, is_lined, has_gone, before
 
 local function begin()
   fields, changed, clients = {['#' .. asked] = found[9]}, {}, {}
-  dirty, made, was_left, more = false, {}, false, false
+  dirty, made, was_left, is_lined, more = false, {}, false, nil, false
   has_gone = found[7] and true
-  before = {capacity, token, keep, used, arrivals, has_gone}
+  before = {capacity, token, keep, used, arrivals, last_epoch, lost, has_gone}
 end
 
 if found then
@@ -67,15 +67,32 @@ local function erase(place)
   put('#' .. place.id, false)
 end
 
--- Only while somebody waits are there arrivals; those who left may have been the last.
+-- The server evicted the line, or a key without which it cannot be relied on. The clients of all
+-- claims in it learn so from their next heartbeat, and join again.
+local function lose_line()
+  if is_lined ~= false then
+    call('UNLINK', LINE)
+  end
+  last_epoch = math.max(last_epoch, now)
+  lost, arrivals, is_lined, dirty = last_epoch, 0, false, true
+end
+
+-- Only while somebody waits are there arrivals. Those who left may have been the last; where nobody
+-- left, the line was evicted.
 local function somebody_waits()
-  return arrivals > 0 and not (was_left and call('EXISTS', LINE) == 0)
+  if arrivals > 0 and is_lined == nil then
+    is_lined = call('EXISTS', LINE) == 1
+    if not is_lined and not was_left then
+      lose_line()
+    end
+  end
+  return arrivals > 0 and is_lined
 end
 
 local function save_clients()
   for name, client in pairs(clients) do
     if client.is_changed then
-      put('@' .. name, client.waiting > 0 and
+      put('@' .. name, client.waiting > 0 and client.epoch > lost and
         int(client.epoch) .. ' ' .. int(client.heard) .. ' ' .. int(client.waiting) .. ' ' .. client.inbox)
     end
   end
@@ -90,15 +107,15 @@ local function save_fields()
       cut[#cut + 1] = field
     end
   end
-  local names = {'capacity', 'token', 'keep', 'used', 'arrivals'}
-  for i, value in ipairs({capacity, token, keep, used, arrivals}) do
+  local names = {'capacity', 'token', 'keep', 'used', 'arrivals', 'epoch', 'lost'}
+  for i, value in ipairs({capacity, token, keep, used, arrivals, last_epoch, lost}) do
     if value ~= before[i] then
       set[#set + 1], set[#set + 2] = names[i], int(value)
     end
   end
-  if has_gone and not before[6] then
+  if has_gone and not before[8] then
     set[#set + 1], set[#set + 2] = 'gone', '1'
-  elseif before[6] and not has_gone then
+  elseif before[8] and not has_gone then
     cut[#cut + 1] = 'gone'
   end
   if not found[1] then
@@ -142,11 +159,20 @@ end
 
 -- → the party's weight inside, and one of its claims there
 local function heaviest(party)
-  local last = call('ZREVRANGEBYLEX', KIN, '(' .. party .. 'j', '[' .. party .. 'i', 'LIMIT', 0, 1)[1]
-  if not last then
-    return 0, nil
+  for _ = 1, STEPS do
+    local last = call('ZREVRANGEBYLEX', KIN, '(' .. party .. 'j', '[' .. party .. 'i', 'LIMIT', 0, 1)[1]
+    if not last then
+      break
+    end
+    local claim = string.sub(last, 44)
+    if call('ZSCORE', ENDS, claim) then
+      return tonumber(string.sub(last, 34, 43)), claim
+    end
+    -- Those inside were evicted. By this weight, which is counted no more, its party would come in
+    -- beside others.
+    call('ZREM', KIN, last)
   end
-  return tonumber(string.sub(last, 34, 43)), string.sub(last, 44)
+  return 0, nil
 end
 
 -- Whether another claim of the party holds, so that the hold goes on without this one.
@@ -181,14 +207,16 @@ local function come_in(place, ends)
 end
 
 local function go_out(place)
-  call('ZREM', ENDS, place.id)
-  if place.party == '-' or place.standing == 'C' then
-    used = used - place.weight
-    return
+  local counts_alone = place.party == '-' or place.standing == 'C'
+  local weight = counts_alone and place.weight or heaviest(place.party)
+  if call('ZREM', ENDS, place.id) == 0 then
+    return -- evicted: it is counted no more, and another may have come in since
   end
-  local weight = heaviest(place.party)
-  call('ZREM', KIN, kin_key(place))
-  used = used - (weight - heaviest(place.party))
+  if not counts_alone then
+    call('ZREM', KIN, kin_key(place))
+    weight = weight - heaviest(place.party)
+  end
+  used = used - weight
 end
 
 local function bury(place, standing)
@@ -232,11 +260,18 @@ local function client_of(name)
     client = {name = name, epoch = tonumber(epoch), heard = tonumber(heard), waiting = tonumber(waiting), inbox = inbox}
     clients[name] = client
   end
-  return client.waiting > 0 and client or nil
+  return client.waiting > 0 and client.epoch > lost and client or nil
 end
 
 local function keep_client(client)
   dirty, client.is_changed, clients[client.name] = true, true, client
+end
+
+-- Epochs only grow, also when the clock is put back: another epoch is how a client learns that it
+-- lost its places.
+local function next_epoch()
+  last_epoch = math.max(last_epoch + 1, now)
+  return last_epoch
 end
 
 -- Inboxes are numbered as they are opened. A request that was sent before the last one was, and
@@ -262,13 +297,13 @@ local function hear(name, inbox)
 end
 
 local function join(place, inbox)
-  local client = client_of(place.client) or {name = place.client, epoch = now, waiting = 0}
-  client.waiting = client.waiting + 1
-  listens(client, inbox)
   if not somebody_waits() then
     arrivals, made[LINE] = 0, true
   end
-  arrivals = arrivals + 1
+  arrivals, is_lined = arrivals + 1, true
+  local client = client_of(place.client) or {name = place.client, epoch = next_epoch(), waiting = 0}
+  client.waiting = client.waiting + 1
+  listens(client, inbox)
   call('ZADD', LINE, int(arrivals), place.id)
   if place.party ~= '-' then
     made[KIN] = true
@@ -280,15 +315,20 @@ end
 
 -- → the client, as it was told before
 local function leave_line(place)
-  was_left = true
-  call('ZREM', LINE, place.id)
-  if place.party ~= '-' then
-    call('ZREM', KIN, place.party .. 'w' .. place.id)
-  end
   local client = client_of(place.client)
+  local was_there = call('ZREM', LINE, place.id) == 1
+  local was_kin = place.party == '-' or call('ZREM', KIN, place.party .. 'w' .. place.id) == 1
+  if not was_there then
+    return client -- the line was evicted since it came, and nobody counts it
+  end
+  was_left, is_lined = true, nil
   if client then
     client.waiting = client.waiting - 1
     keep_client(client)
+  end
+  if not was_kin then
+    -- Evicted: others of its party may wait behind those who wait for it.
+    lose_line()
   end
   return client
 end
@@ -312,7 +352,7 @@ end
 -- From now on all claims of the client are void here. Should it live, it is told, now and by
 -- the answer to its next heartbeat, and joins again.
 local function dismiss(client)
-  client.epoch = math.max(client.epoch + 1, now)
+  client.epoch = next_epoch()
   keep_client(client)
   ring(client, '*' .. DOOR)
 end
@@ -357,7 +397,9 @@ local function let_kin_pass(party)
   local members = call('ZRANGEBYLEX', KIN, '[' .. party .. 'w', '(' .. party .. 'x', 'LIMIT', 0, SHOWN)
   for _, member in ipairs(members) do
     local place = find(string.sub(member, 34))
-    if place and limit > 0 and place.weight <= limit and not is_void(place) then
+    if place and place.standing == 'W' and place.since <= lost then
+      drop(place) -- or it would stand before those who are there
+    elseif place and limit > 0 and place.weight <= limit and not is_void(place) then
       admit(place)
     end
   end
@@ -426,8 +468,8 @@ local function forget_the_gone()
     end
     call('ZREM', GONE, claim)
   end
-  if #over > 0 and call('EXISTS', GONE) == 0 then
-    has_gone, dirty = false, true
+  if call('EXISTS', GONE) == 0 then
+    has_gone, dirty = false, true -- the last one, or all of them were evicted
   end
 end
 
@@ -440,12 +482,16 @@ local function move_up(thorough)
     end
     local first = call('ZRANGE', LINE, 0, 0)[1]
     if not first then
+      is_lined = false
+      if not was_left then
+        lose_line()
+      end
       return
     end
     local place = find(first)
     if not place then
       call('ZREM', LINE, first)
-      was_left, dirty = true, true
+      was_left, is_lined, dirty = true, nil, true
       return
     end
     local void = is_void(place)
@@ -494,6 +540,19 @@ local function unfold(claim)
   put('#' .. id, record)
   come_in(place_of(id, record), tonumber(ends))
   return id == claim and record or nil
+end
+
+-- → the party's weight inside, by the records of some who are there: kin may have been evicted, and
+-- the party would wait for itself
+local function recount(party)
+  for _, claim in ipairs(call('ZRANGE', ENDS, 0, SHOWN - 1)) do
+    local place = find(claim)
+    if place and place.party == party and place.standing ~= 'C' then
+      made[KIN], dirty = true, true
+      call('ZADD', KIN, 0, kin_key(place))
+    end
+  end
+  return (heaviest(party))
 end
 
 -- → deadlines and records of some who are inside, one after the other

@@ -1,0 +1,176 @@
+"""What the scripts believe where the server evicted one key of a name and kept the others.
+
+A count is checked against what it counts: otherwise a free name refuses, or two are let in.
+"""
+
+from __future__ import annotations
+
+import pytest
+from backends.redis.scripted import Scripted, claim
+
+from holdfast.model import Grant, Held, Renewal
+
+HOLDER = claim(0, client="holder")
+
+
+def _evict(scripted: Scripted, kind: str) -> None:
+    scripted.ask("DEL", scripted.key(kind))
+
+
+def test_a_name_whose_line_was_evicted_is_free_when_its_holder_leaves(scripted: Scripted) -> None:
+    """Also for one who does not wait: whoever stood in that line may be dead."""
+    scripted.arrive(HOLDER)
+    scripted.arrive(claim(1, client="dead"))
+    _evict(scripted, "line")
+
+    scripted.release(HOLDER, tombstone=False)
+
+    assert isinstance(scripted.arrive(claim(2, client="other", queues=False)), Grant)
+
+
+@pytest.mark.parametrize("is_back", [False, True], ids=["", "the clock is put back"])
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_a_heartbeat_says_that_the_line_was_evicted(
+    others: int, scripted: Scripted, *, is_back: bool
+) -> None:
+    """Though others have made a new one meanwhile, and the claim is in none of them."""
+    scripted.arrive(HOLDER)
+    for n in (1, 2):
+        scripted.arrive(claim(n, client="waiter"))
+        scripted.arrive(claim(n + 10, client=f"before{n}"))
+    epoch = scripted.beat("waiter").epoch
+    scripted.now += -3600 if is_back else 1
+    scripted.renew(HOLDER)
+    _evict(scripted, "line")
+    for n in range(others):
+        scripted.arrive(claim(20 + n, client=f"other{n}"))
+
+    assert scripted.beat("waiter").epoch != epoch
+
+    assert scripted.arrive(claim(1, client="waiter")).place == others + 1
+    assert scripted.arrive(claim(2, client="waiter")).place == others + 2
+    assert scripted.beat("waiter").epoch not in (0, epoch)
+    scripted.release(HOLDER, tombstone=False)
+    order = [20 + n for n in range(others)] + [1, 2]
+    for n in order:
+        one = claim(n, client="waiter" if n < 20 else f"other{n - 20}")
+        assert isinstance(scripted.arrive(one), Grant), n
+        scripted.release(one, tombstone=False)
+
+
+def test_the_claims_of_a_lost_line_are_not_counted_in_the_next(scripted: Scripted) -> None:
+    """One that is withdrawn takes nothing from those of its client that stand there."""
+    scripted.arrive(HOLDER)
+    for n in (1, 2):
+        scripted.arrive(claim(n, client="waiter"))
+    _evict(scripted, "line")
+    scripted.beat("waiter")
+    scripted.arrive(claim(2, client="waiter"))
+    epoch = scripted.beat("waiter").epoch
+
+    scripted.withdraw(claim(1, client="waiter"), tombstone=False)
+
+    assert scripted.beat("waiter").epoch == epoch
+
+
+@pytest.mark.parametrize("verb", ["acquire", "withdraw"])
+def test_a_late_request_for_an_evicted_hold_does_not_let_two_in(
+    verb: str, scripted: Scripted
+) -> None:
+    """The next one is inside by then, and is all that counts."""
+    scripted.arrive(HOLDER)
+    scripted.arrive(claim(1, client="next"))
+    _evict(scripted, "ends")
+    scripted.beat("next")
+    assert isinstance(scripted.arrive(claim(1, client="next")), Grant)
+
+    if verb == "acquire":
+        assert isinstance(scripted.arrive(HOLDER), Held)
+    else:
+        scripted.withdraw(HOLDER, tombstone=False)
+
+    assert isinstance(scripted.arrive(claim(2, client="third")), Held)
+    assert scripted.renew(claim(1, client="next")) is Renewal.RENEWED
+
+
+def test_an_owner_whose_hold_was_evicted_does_not_come_in_uncounted(scripted: Scripted) -> None:
+    """That it was inside is written elsewhere, too; it comes in as anybody would."""
+    scripted.arrive(claim(0, party="saga"))
+    scripted.arrive(claim(1, client="waiter"))
+    _evict(scripted, "ends")
+    scripted.beat("waiter")
+    assert isinstance(scripted.arrive(claim(1, client="waiter")), Grant)
+
+    assert isinstance(scripted.arrive(claim(2, party="saga")), Held)
+
+
+def test_an_owner_is_known_inside_where_that_was_evicted(scripted: Scripted) -> None:
+    """Otherwise its second claim would wait for its first one, which may wait for it."""
+    first = scripted.arrive(claim(0, party="saga"))
+    scripted.arrive(claim(1, client="stranger"))
+    _evict(scripted, "kin")
+
+    again = scripted.arrive(claim(2, party="saga"))
+
+    assert isinstance(again, Grant)
+    assert again.token == first.token
+    scripted.release(claim(0, party="saga"), tombstone=False)
+    assert isinstance(scripted.arrive(claim(1, client="stranger")), Held)
+    scripted.release(claim(2, party="saga"), tombstone=False)
+    assert isinstance(scripted.arrive(claim(1, client="stranger")), Grant)
+
+
+def test_the_claims_of_an_owner_come_in_together_though_it_was_evicted_that_they_wait(
+    scripted: Scripted,
+) -> None:
+    """A stranger stands between them, who waits for the first; and that one for the second."""
+    scripted.arrive(HOLDER)
+    first, stranger, second = (
+        claim(1, party="saga", client="one"),
+        claim(2, client="stranger"),
+        claim(3, party="saga", client="two"),
+    )
+    for one in (first, stranger, second):
+        scripted.arrive(one)
+    epoch = scripted.beat("two").epoch
+    _evict(scripted, "kin")
+
+    scripted.release(HOLDER, tombstone=False)
+
+    assert isinstance(scripted.arrive(first), Grant)
+    assert scripted.beat("two").epoch != epoch
+    assert isinstance(scripted.arrive(second), Grant)
+
+
+def test_the_dead_of_an_owner_do_not_stand_before_its_living_when_their_line_was_evicted(
+    scripted: Scripted,
+) -> None:
+    """More of them than are looked at in one step."""
+    scripted.arrive(HOLDER)
+    for n in range(1, 20):
+        scripted.arrive(claim(n, party="saga", client="dead"))
+    _evict(scripted, "line")
+    first, stranger, second = (
+        claim(30, party="saga", client="one"),
+        claim(31, client="stranger"),
+        claim(32, party="saga", client="two"),
+    )
+    for one in (first, stranger, second):
+        scripted.arrive(one)
+
+    scripted.release(HOLDER, tombstone=False)
+
+    assert isinstance(scripted.arrive(first), Grant)
+    assert isinstance(scripted.arrive(second), Grant)
+
+
+def test_tombstones_that_were_evicted_are_counted_no_more(scripted: Scripted) -> None:
+    """Otherwise the name would go the long way for as long as it is in use."""
+    scripted.arrive(HOLDER)
+    scripted.withdraw(claim(1), tombstone=True)
+    _evict(scripted, "gone")
+
+    scripted.withdraw(claim(2), tombstone=False)
+    scripted.arrive(claim(3, client="waiter"))
+
+    assert scripted.ask("HEXISTS", scripted.key("door"), "gone") == 0

@@ -1,0 +1,69 @@
+"""Which slots nobody serves, and how they are written: decided without any server."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.backends.redis.cluster.coverage import Coverage, spans
+from holdfast.backends.redis.cluster.maps import SlotMap, slot_map
+from holdfast.backends.redis.routing import Endpoint
+from holdfast.errors import BackendUnavailable
+
+A, B = Endpoint("a", 1), Endpoint("b", 1)
+
+
+def told(*ranges: tuple[int, int, str]) -> SlotMap:
+    reply = [[first, last, [host.encode(), 1, b"id"]] for first, last, host in ranges]
+    return slot_map(reply, told_by=A, remap=lambda one: one)
+
+
+WHOLE = told((0, 99, "a"), (100, 16383, "b"))
+
+
+@pytest.mark.parametrize(
+    ("slots", "words"),
+    [
+        ([7], "slot 7 of 16384"),
+        ([3, 1, 2, 9], "slots 1-3, 9 of 16384"),
+        (range(0, 40, 2), "slots 0, 2, 4, 6, 8, 10, 12, 14 and 12 more of 16384"),
+    ],
+)
+def test_slots_are_written_as_spans(slots, words):
+    assert spans(slots) == words
+
+
+def test_a_slot_is_unserved_if_its_owner_lacks_it_on_its_own_map():
+    own = told((0, 9, "a"), (11, 99, "a"), (100, 16383, "b"))
+
+    assert Coverage.of(WHOLE, {A: own, B: WHOLE}).unserved == {10}
+
+
+def test_a_slot_is_served_if_only_another_node_lacks_it():
+    """That one is behind: it has not heard of the owner."""
+    behind = told((100, 16383, "b"))
+
+    assert not Coverage.of(WHOLE, {A: WHOLE, B: behind}).unserved
+
+
+def test_a_slot_that_its_owner_calls_another_nodes_is_served():
+    """It has just moved, and requests follow it."""
+    own = told((0, 16383, "b"))
+
+    assert not Coverage.of(WHOLE, {A: own, B: WHOLE}).unserved
+
+
+def test_a_node_that_lists_itself_without_a_name_serves_its_slots():
+    own = told((0, 99, "?"), (100, 16383, "b"))
+
+    assert not Coverage.of(WHOLE, {A: own, B: WHOLE}).unserved
+
+
+def test_a_list_is_incomplete_by_each_node_that_failed():
+    gone = BackendUnavailable("away")
+    found = Coverage.of(WHOLE, {A: gone, B: WHOLE})
+
+    assert found.incomplete({}, where="here") is None
+    error = found.incomplete({A: gone}, where="here")
+    assert str(error) == (
+        "here: this list is incomplete: a:1 (slots 0-99 of 16384) did not answer: away"
+    )

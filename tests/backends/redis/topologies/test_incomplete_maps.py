@@ -1,0 +1,206 @@
+"""What a cluster's map may lack: a node for a slot, and an address for a node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from holdfast import BackendUnavailable, ConfigurationError, LockError
+from holdfast.challenge.servers.redis import until
+from holdfast.challenge.servers.redis_cluster import slot_of
+from holdfast.cli.app import app
+
+
+@contextmanager
+def unserved(cluster: Any, slot: int, *, known_to_all: bool) -> Iterator[None]:
+    """Let no node serve the slot; its peers keep naming a node that gave it up by itself."""
+    owner = cluster.owner_of(slot)
+    for one in cluster.servers if known_to_all else [owner]:
+        cluster.ask(one, "CLUSTER", "DELSLOTS", slot)
+    try:
+        yield
+    finally:
+        cluster.ask(owner, "CLUSTER", "ADDSLOTS", slot)
+        for one in cluster.servers:
+            until(partial(_names_owner, cluster, one, slot), what="all nodes name its owner")
+
+
+def _names_owner(cluster: Any, node: Any, slot: int) -> bool:
+    return any(one[0] <= slot <= one[1] for one in cluster.ask(node, "CLUSTER", "SLOTS"))
+
+
+def surveyed(one: Any) -> tuple[list[str], LockError | None]:
+    """Return the names that a survey yields, and what it raises after them."""
+    names: list[str] = []
+
+    def in_threads() -> None:
+        names.extend(seen.name for seen in one.locks.survey())
+
+    async def in_a_loop() -> None:
+        async for seen in one.locks.survey():
+            names.append(seen.name)  # noqa: PERF401 - it raises after some of them
+
+    try:
+        one.call(in_threads if one.flavour == "sync" else in_a_loop)
+    except LockError as error:
+        return names, error
+    return names, None
+
+
+@pytest.fixture
+def endpoint_type(cluster) -> Iterator[Callable[[str], None]]:
+    """Change how all nodes are listed."""
+
+    def change(value: str) -> None:
+        for one in cluster.servers:
+            cluster.ask(one, "CONFIG", "SET", "cluster-preferred-endpoint-type", value)
+
+    yield change
+    change("ip")
+
+
+@pytest.mark.parametrize("known_to_all", [True, False])
+def test_a_survey_lists_all_other_slots_and_then_names_the_unserved_one(
+    cluster, drivers, namespace, known_to_all
+):
+    """A partial list ends in an error, so it cannot pass for a whole one."""
+    clients = drivers(cluster.url)
+    slot = slot_of("gone", namespace=namespace)
+    leases = [(clients[0], clients[0].acquire("gone", ttl=60.0))]
+    names = [cluster.name_on(one, "kept", namespace=namespace) for one in cluster.masters()]
+    leases += [(clients[1], clients[1].acquire(name, ttl=60.0)) for name in names]
+
+    with unserved(cluster, slot, known_to_all=known_to_all):
+        found = [surveyed(one) for one in clients]
+        shown = CliRunner().invoke(app, ["ls", "--url", cluster.url, "--namespace", namespace])
+        told = CliRunner().invoke(
+            app, ["ls", "--json", "--url", cluster.url, "--namespace", namespace]
+        )
+
+    for listed, error in found:
+        assert listed == sorted(names)
+        assert isinstance(error, BackendUnavailable)
+        assert f"this list is incomplete: no node serves slot {slot} of 16384" in str(error)
+    for result in (shown, told):
+        assert result.exit_code == BackendUnavailable.exit_code
+        assert all(name in result.stdout for name in names)
+        assert f"no node serves slot {slot} of 16384" in result.stderr
+    assert "incomplete" in json.loads(told.stdout)
+    assert surveyed(clients[0]) == (sorted(["gone", *names]), None)
+    for one, lease in leases:
+        one.release(lease)
+
+
+@pytest.mark.usefixtures("no_failover")
+def test_a_survey_lists_what_the_other_nodes_have_when_one_does_not_answer(
+    cluster, drivers, namespace
+):
+    clients = drivers(cluster.url, request_timeout=3.0)  # which the silent node costs
+    [silent, *others] = cluster.masters()
+    names = [cluster.name_on(one, "kept", namespace=namespace) for one in (silent, *others)]
+    for name in names:
+        clients[0].acquire(name, ttl=60.0)
+
+    silent.pause()
+    try:
+        with ThreadPoolExecutor() as together:
+            found = list(together.map(surveyed, clients))
+    finally:
+        silent.resume()
+
+    for listed, error in found:
+        assert listed == sorted(names[1:])
+        assert isinstance(error, BackendUnavailable)
+        assert f"127.0.0.1:{silent.port} (slots " in str(error)
+
+
+def test_nodes_without_an_address_of_their_own_are_found_at_the_host_that_was_asked(
+    cluster, drivers, endpoint_type, namespace
+):
+    """As Redis documents unknown-endpoint: the same host, with the port that is given."""
+    endpoint_type("unknown-endpoint")
+
+    for one in drivers(cluster.url):
+        for node in cluster.masters():
+            one.release(one.acquire(cluster.name_on(node, one.flavour, namespace=namespace)))
+        assert surveyed(one) == ([], None)
+
+
+def test_nodes_that_announce_no_host_name_are_reported_as_such(cluster, drivers, endpoint_type):
+    """Not as nodes that were removed; the error names the settings to change."""
+    endpoint_type("hostname")
+
+    for one in drivers(cluster.url):
+        with pytest.raises(ConfigurationError, match="set cluster-announce-hostname") as caught:
+            one.acquire("door")
+        assert "removed" not in str(caught.value)
+
+
+def test_a_node_that_points_to_an_unnamed_one_is_not_followed(cluster, drivers, namespace):
+    """The others list the node with its address."""
+    slot = slot_of("door", namespace=namespace)
+    source = cluster.owner_of(slot)
+    target = next(one for one in cluster.masters() if one is not source)
+    clients = drivers(cluster.url)
+    for one in clients:
+        one.release(one.acquire("door"))
+    cluster.ask(source, "CONFIG", "SET", "cluster-preferred-endpoint-type", "hostname")
+    try:
+        with cluster.moving(slot, source, target):
+            pass
+        for one in clients:
+            one.release(one.acquire("door"))
+    finally:
+        cluster.ask(source, "CONFIG", "SET", "cluster-preferred-endpoint-type", "ip")
+
+
+@pytest.fixture
+def one_unnamed(cluster, endpoint_type) -> Iterator[Any]:
+    """Give a master that announces no host name, where all others do and are listed by it."""
+    [unnamed, *_] = cluster.masters()
+    named = [one for one in cluster.servers if one is not unnamed]
+
+    def listed() -> set[tuple[str, bool]]:
+        maps = [cluster.ask(one, "CLUSTER", "SLOTS") for one in cluster.servers]
+        nodes = [node for slots in maps for one in slots for node in one[2:]]
+        return {(node[0], node[1] == unnamed.port) for node in nodes}
+
+    for one in named:
+        cluster.ask(one, "CONFIG", "SET", "cluster-announce-hostname", "localhost")
+    endpoint_type("hostname")
+    until(lambda: listed() == {("localhost", False), ("?", True)}, what="the names are known")
+    yield unnamed
+    for one in named:
+        cluster.ask(one, "CONFIG", "SET", "cluster-announce-hostname", "")
+    until(lambda: {host for host, _ in listed()} == {"?"}, what="the names are forgotten")
+
+
+def test_one_unnamed_node_costs_its_own_names_and_is_reported(
+    cluster, drivers, namespace, one_unnamed
+):
+    """By whatever needs it, by a survey after the rest, and by the doctor."""
+    [other, *_] = [one for one in cluster.masters() if one is not one_unnamed]
+    lost, kept = (cluster.name_on(one, "door", namespace=namespace) for one in (one_unnamed, other))
+
+    clients = drivers(cluster.url, request_timeout=20.0)
+    refused = [one.begin_acquire(lost) for one in clients]
+    for one, future in zip(clients, refused, strict=True):
+        with pytest.raises(BackendUnavailable, match="announces no host name"):
+            future.result(30)
+        lease = one.acquire(kept)
+        listed, error = surveyed(one)
+        one.release(lease)
+        [found] = [each for each in one.call(one.locks.diagnose) if each.subject == "slots"]
+
+        assert listed == [kept]
+        assert "this list is incomplete" in str(error)
+        assert "announces no host name" in str(error)
+        assert found.level == "error"
+        assert "cluster-announce-hostname" in found.remedy
