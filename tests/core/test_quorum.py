@@ -16,6 +16,7 @@ from holdfast.core.quorum import (
     allotted,
     enough_to_end,
     majority,
+    may_pass_over,
     node_timeout,
     renewal,
     validity,
@@ -38,6 +39,18 @@ def test_two_majorities_share_a_node(nodes):
 def test_a_claim_that_was_ended_on_enough_nodes_holds_no_majority(nodes):
     assert nodes - enough_to_end(nodes) < majority(nodes)
     assert nodes - (enough_to_end(nodes) - 1) >= majority(nodes)
+
+
+@given(NODES, NODES, st.data())
+def test_a_node_with_other_terms_is_passed_over_only_if_its_clients_need_one_of_ours(
+    nodes, of_nodes, data
+):
+    """Of two lists, one of which contains the other: each majority of theirs has one of ours."""
+    agreeing = data.draw(st.integers(0, min(nodes - 1, of_nodes)))
+
+    if may_pass_over(of_nodes=of_nodes, agreeing=agreeing, nodes=nodes):
+        without_ours = of_nodes - agreeing if of_nodes >= nodes else min(of_nodes, nodes - agreeing)
+        assert without_ours < majority(of_nodes)
 
 
 @given(standings)

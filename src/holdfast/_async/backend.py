@@ -124,7 +124,8 @@ class AsyncBackend(Protocol):
         """Tell of one name; read-only, may be stale.
 
         All who hold and all who wait. What nobody holds but min_hold or lock_delay keeps
-        closed is told as closing, never as held.
+        closed is told as closing, never as held. Like every verb that only looks, it writes
+        nothing to the store.
         """
         ...
 

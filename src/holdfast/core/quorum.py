@@ -31,6 +31,16 @@ def majority(nodes: int) -> int:
     return nodes // 2 + 1
 
 
+def may_pass_over(*, of_nodes: int, agreeing: int, nodes: int) -> bool:
+    """Whether a node with other terms can count as away; `of_nodes` is their number by its terms.
+
+    Its clients need a majority of those, and we one of ours. Only a node that agrees with us is
+    known not to be theirs: all others may be, also nodes that we do not name. So a majority of
+    theirs must not fit beside the nodes that agree with us.
+    """
+    return max(nodes, of_nodes) - agreeing < majority(of_nodes)
+
+
 def enough_to_end(nodes: int) -> int:
     """Return on how many nodes a claim must be ended so that it holds no majority of them.
 

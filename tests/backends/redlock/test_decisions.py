@@ -161,6 +161,9 @@ class StandIns:
     def insist(self, work, **_: float):
         return work()
 
+    def may_enrol(self) -> None:
+        """Nobody has to be enrolled."""
+
     def refuse_misfits(self) -> None:
         """All of them belong together."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from servers.redlock import shared_nodes
 
+from holdfast import BackendUnavailable
 from holdfast.challenge.servers.redis import RedisServer, until
 from holdfast.challenge.servers.redlock import RedlockNodes, url_of
 
@@ -51,8 +52,10 @@ def test_nodes_that_are_dead_are_named(said, namespace):
     dead.stop()
 
 
-def test_nodes_that_do_not_count_yet_are_told_with_the_time_left(said):
+def test_nodes_that_do_not_count_yet_are_told_with_the_time_left(said, flavour, namespace):
     with RedlockNodes(3) as fresh:
+        with pytest.raises(BackendUnavailable):
+            flavour.locks(fresh.url, namespace=namespace).lock("door").acquire(timeout=0)
         [quorum] = said(fresh.url, "quorum")
         waiting = said(fresh.url, "quarantine")
 
@@ -60,6 +63,33 @@ def test_nodes_that_do_not_count_yet_are_told_with_the_time_left(said):
     assert "nothing can be locked" in quorum.message
     assert len(waiting) == 3
     assert "counts again in" in waiting[0].message
+
+
+def test_nodes_that_are_not_in_use_yet_are_named_and_stay_so(said):
+    """The doctor only looks: it enrols no node."""
+    with RedlockNodes(3) as fresh:
+        waiting = said(fresh.url, "quarantine")
+        sizes = [one.client().dbsize() for one in fresh]
+
+    assert sizes == [0, 0, 0]
+    assert len(waiting) == 3
+    assert "is not in use yet" in waiting[0].message
+
+
+def test_a_node_on_other_terms_is_a_finding(said, namespace):
+    """It counts as away, and the finding says how it gets rid of them."""
+    nodes = shared_nodes()
+    nodes.found([namespace])
+    with nodes[0].client() as client:
+        client.hset(f"{namespace}:redlock:node", "max", 1_000_000)
+
+    [misfit] = said(nodes.url, "nodes")
+    [quorum] = said(nodes.url, "quorum")
+
+    assert misfit.level == "warning"
+    assert nodes[0].address in misfit.message
+    assert f"DEL {namespace}:redlock:node" in misfit.message
+    assert "4 of 5" in quorum.message
 
 
 def test_a_node_with_a_replica_is_a_finding(said, namespace):

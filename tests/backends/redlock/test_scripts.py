@@ -6,6 +6,7 @@ import pytest
 from servers.redlock import shared_nodes
 
 from holdfast import AcquireTimeout, Locks
+from holdfast.backends.redlock.greeting import SET_TERMS
 from holdfast.backends.redlock.requests import KEYS, source
 
 BIRTH = "of-this-test"
@@ -33,7 +34,8 @@ class OneNode:
         return self._run(verb, (self.seen, self.node), arguments)
 
     def enrol(self, run_id, *, durable):
-        return self._run("enrol", (self.node,), (run_id, "new-birth", MAX_TTL, int(durable), 5))
+        terms = (MAX_TTL, int(durable), 5)
+        return self._run("enrol", (self.node,), (run_id, "new-birth", *terms, SET_TERMS))
 
     def _run(self, verb, keys, arguments):
         text = source(verb).replace("@birth@", BIRTH)
@@ -50,18 +52,18 @@ def test_a_node_that_was_taught_teaches_that_too(node):
     node.tell(ceiling=5)
     node.ask_of_nodes("admit", 9)
 
-    assert node.ask_of_nodes("witness", "another", 0)[3] == 9
+    assert node.ask_of_nodes("witness", "another", 0, 1)[3] == 9
 
 
 def test_since_when_a_birth_is_known_outlives_the_longest_quarantine(node):
     """As long as it is asked for."""
     week = 7 * DAY
     node.tell(max=week * 1000)
-    node.ask_of_nodes("witness", "another", 0)
+    node.ask_of_nodes("witness", "another", 0, 1)
     assert node.client.pttl(node.seen) > 2 * week
 
     node.client.pexpire(node.seen, DAY)
-    node.ask_of_nodes("witness", "another", 0)
+    node.ask_of_nodes("witness", "another", 0, 1)
 
     assert node.client.pttl(node.seen) > 2 * week
 
@@ -86,6 +88,25 @@ def test_one_who_vouches_alone_changes_nothing(node):
 
 def acquire(node, claim, *, attempt):
     return node.ask("acquire", claim, attempt, 5_000_000, 0, 0, "", 0, 0, "owner")
+
+
+@pytest.mark.parametrize("is_released", [True, False], ids=["released", "over"])
+def test_a_deadline_that_the_clock_cut_is_written_by_the_request_that_it_refuses(
+    node, *, is_released
+):
+    """Otherwise each request cuts it again, and what `min_hold` closed stays so for the step."""
+    hour = 3_600_000_000
+    node.tell(max=2 * hour)
+    ttl = hour if is_released else 1
+    before = node.ask("acquire", "mine", 1, ttl, hour, 0, "", 0, 0, "owner")[0]
+    if is_released:
+        assert node.ask("release", "mine", "")[2] == 1
+    node.tell(max=MAX_TTL)  # as if the clock had been put back: it ends further off than anything
+
+    first, second = (acquire(node, "other", attempt=n) for n in (1, 2))
+
+    assert first[2] == second[2] == 0
+    assert before < first[8] == second[8] <= first[0] + MAX_TTL
 
 
 def test_a_late_raise_lowers_no_token(node):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.core.quorum import Standing
-from holdfast.errors import ConfigurationError
+from holdfast.errors import BackendUnavailable, ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +28,18 @@ class Errand:
 
 
 class Misfit(ConfigurationError):
-    """The node must not be asked along with the others, however many of them are well."""
+    """The node was set up on other terms, and must not be asked along with the others.
+
+    `of_nodes` is the number of nodes by its terms; 0 if it must not be named at all.
+    """
+
+    def __init__(self, why: str, *, of_nodes: int) -> None:
+        super().__init__(why)
+        self.of_nodes = of_nodes
+
+
+class NotEnrolled(BackendUnavailable):
+    """The node can be reached, and no client that may has enrolled it yet: it has no locks."""
 
 
 class Node:
@@ -47,6 +58,8 @@ class Node:
         """Whether an answer is overdue; any byte from it clears the mark."""
         self.trouble: LockError | None = None
         """Why it cannot be asked, when it last was tried."""
+        self.lacks_terms = False
+        """Whether some of the terms on which clients have to agree are missing there."""
         self.counts_in: float | None = None
         """How long it does not count yet, as it was last told."""
         self.asked_at: float = float("-inf")

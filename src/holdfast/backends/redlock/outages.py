@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.backends.redis import refusals
 from holdfast.backends.redis.resp import Refusal
-from holdfast.backends.redlock.node import Misfit
+from holdfast.backends.redlock.node import Misfit, NotEnrolled
 from holdfast.core.quorum import majority
 from holdfast.errors import BackendUnavailable, ConfigurationError, LockError, OutcomeUnknown
 
@@ -72,6 +72,8 @@ def reasons_of(found: Round) -> dict[int, LockError | str]:
 
 def not_counting(node: Node) -> str:
     """Return the sentence about a node that may have forgotten what it granted."""
+    if isinstance(node.trouble, NotEnrolled):
+        return str(node.trouble)
     when = "" if node.counts_in is None else f" in {max(0.0, node.counts_in):.0f} s"
     waits = when or " once enough of the others have been asked"
     return f"{node.where} was started or emptied lately and counts again{waits}"

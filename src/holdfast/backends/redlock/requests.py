@@ -62,7 +62,8 @@ class Questions:
 
     def __init__(self, namespace: str) -> None:
         self.names: Keys = Keys(namespace, KEYS)
-        self._node = packed_arguments((f"{namespace}:redlock:node".encode(),))
+        self.node_key: str = f"{namespace}:redlock:node"
+        self._node = packed_arguments((self.node_key.encode(),))
         self._seen = packed_arguments((f"{namespace}:redlock:seen".encode(),))
         self._enrolling = Script.from_text(source("enrol"))
 
@@ -118,20 +119,28 @@ class Questions:
         """Return the question."""
         return self._about("inspect", name)
 
-    def witness(self, birth: str, *, age: float) -> Question:
+    def witness(self, birth: str, *, age: float, remember: bool = True) -> Question:
         """Return the question since when a node knows of a birth."""
-        return self._about_nodes("witness", birth, _us(age))
+        return self._about_nodes("witness", birth, _us(age), int(remember))
 
     def admit(self, least: int) -> Question:
         """Return the question that lets a node count."""
         return self._about_nodes("admit", least)
 
     def enrol(
-        self, run_id: str, birth: str, *, max_ttl: float, durable: bool, nodes: int
+        self,
+        run_id: str,
+        birth: str,
+        *,
+        max_ttl: float,
+        durable: bool,
+        nodes: int,
+        may_write: int,
     ) -> list[bytes]:
         """Return the requests by which a process is known, or gets known by that birth."""
         script = self._enrolling
-        arguments = [_text(one) for one in (run_id, birth, _us(max_ttl), int(durable), nodes)]
+        terms = (_us(max_ttl), int(durable), nodes)
+        arguments = [_text(one) for one in (run_id, birth, *terms, may_write)]
         call = head_of_call(script.sha, 1, len(arguments)) + self._node
         call += packed_arguments(arguments)
         return [packed(b"SCRIPT", b"LOAD", script.source), call]

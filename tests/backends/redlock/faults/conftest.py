@@ -32,8 +32,15 @@ def long_leases() -> None:
 
 
 @pytest.fixture
+def short_leases() -> None:
+    """Say that this test waits for the longest lease to end."""
+
+
+@pytest.fixture
 def limits(request) -> dict[str, float]:
     """How long a lease is, and how long one may be."""
+    if "short_leases" in request.fixturenames:
+        return {"ttl": 2.0, "max_ttl": 2.0}
     if "long_leases" in request.fixturenames:
         return {"ttl": LONG, "max_ttl": LONG}
     return {"ttl": 5.0, "max_ttl": MAX_TTL}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from both_flavours import number_waiting
 
 from holdfast import StaleToken
 from holdfast.challenge.eventually import eventually
@@ -109,6 +110,26 @@ def test_an_hour_back_keeps_a_dead_holders_lock_for_max_ttl_at_most(flavour, ope
         one.shift_clock(-HOUR)
 
     assert opened().lock(name).acquire(timeout=25) is not None
+
+
+@pytest.mark.usefixtures("short_leases")
+@pytest.mark.parametrize("is_waiting", [False, True], ids=["asks later", "waits already"])
+def test_an_hour_back_keeps_a_closed_name_closed_for_max_ttl_at_most(
+    flavour, opened, nodes, name, *, is_waiting
+):
+    """What `min_hold` keeps closed opens by the clocks as they are now."""
+    lease = opened().lock(name, min_hold=2.0).acquire()
+    locks = opened()
+    waiter = flavour.start(locks.lock(name).acquire, timeout=60) if is_waiting else None
+    if is_waiting:
+        eventually(lambda: number_waiting(locks))
+
+    lease.release()
+    for one in nodes[:3]:
+        one.shift_clock(-HOUR)
+    waiter = waiter or flavour.start(locks.lock(name).acquire, timeout=60)
+
+    assert waiter.result(60).token > lease.token
 
 
 @pytest.mark.usefixtures("long_leases")

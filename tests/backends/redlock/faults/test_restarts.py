@@ -147,6 +147,7 @@ def test_who_counts_is_known_before_a_node_is_admitted_that_forgot(
         max_ttl=6.0,
     )
     asking = backend._asking
+    asking.may_enrol()
     asking.ready(timeout=5.0, deadline=clock.now() + 30)
     for one in asking.nodes:
         one.counts = False  # as it was when they were greeted, long ago

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 from holdfast.backends.redlock import outages, quarantine
 from holdfast.backends.redlock._async.rejoining import AsyncRejoining
 from holdfast.backends.redlock._async.tending import AsyncTending
-from holdfast.backends.redlock.node import Misfit
+from holdfast.backends.redlock.greeting import SET_TERMS, may_write
+from holdfast.backends.redlock.node import Misfit, NotEnrolled
+from holdfast.core.quorum import may_pass_over
 from holdfast.errors import BackendUnavailable, LockError
 from holdfast.runtime import aio as runtime
 
@@ -43,6 +45,7 @@ class AsyncAsking:
     def __init__(self, nodes: Nodes, terms: Terms, clock: Clock) -> None:
         self.nodes = nodes.nodes
         self._nodes = nodes
+        self._terms = terms
         self._clock = clock
         self._tending = AsyncTending(nodes, clock)
         self._rejoining = AsyncRejoining(nodes, terms, clock)
@@ -50,6 +53,12 @@ class AsyncAsking:
     async def ready(self, *, timeout: float, deadline: float) -> None:
         """Connect to the nodes that are missing."""
         await self._tending.until_ready(deadline=deadline, patience=min(timeout, AT_FIRST))
+        if self._misfit() is not None and self._tending.stragglers():
+            # Those that are yet to come may agree with us, and be enough of them.
+            soon = min(deadline, self._clock.now() + FOUNDING)
+            await self._tending.until_ready(deadline=soon, all_of_them=True)
+        if self._terms.has_asked_for_a_lock and any(map(_is_to_enrol, self.nodes)):
+            await self._enrol(deadline=deadline)
         if not all(node.counts or node.scripts is None for node in self.nodes):
             if quarantine.are_new(self.nodes):
                 # Together, or those that come a moment later would look as if they had forgotten.
@@ -57,15 +66,41 @@ class AsyncAsking:
                 await self._tending.until_ready(deadline=soon, all_of_them=True)
             await self._rejoining.admit(timeout=timeout)
 
+    def may_enrol(self) -> None:
+        """Know that a lock is asked for: before that, nothing is written to a node."""
+        self._terms.has_asked_for_a_lock = True
+
+    async def _enrol(self, *, deadline: float) -> None:
+        """Greet those again that may be enrolled now that it is known what the others say."""
+        if not any(node.scripts is not None for node in self.nodes):
+            # Together, or those that come a moment later would look as if they had forgotten.
+            soon = min(deadline, self._clock.now() + FOUNDING)
+            await self._tending.until_ready(deadline=soon, all_of_them=True)
+        # One after the other: what the first has then says what the next may have.
+        for node in filter(_is_to_enrol, self.nodes):
+            if may_write(node, self.nodes, self._terms) == SET_TERMS:
+                await self._greet(node)
+
     def refuse_misfits(self) -> None:
-        """Raise if one of the nodes must not be among them.
+        """Raise if one of the nodes must not be among them, and too few of the others agree.
 
         Only where a lock is asked for: what is held was granted by nodes that belonged together,
         and must not end because one of them was set up anew. To all else it is one that is away.
         """
+        misfit = self._misfit()
+        if misfit is not None:
+            raise outages.for_one_caller(misfit)
+
+    def _misfit(self) -> Misfit | None:
+        number = len(self.nodes)
+        agreeing = sum(node.scripts is not None for node in self.nodes)
         for node in self.nodes:
-            if isinstance(node.trouble, Misfit):
-                raise outages.for_one_caller(node.trouble)
+            one = node.trouble
+            if isinstance(one, Misfit) and not may_pass_over(
+                of_nodes=one.of_nodes, agreeing=agreeing, nodes=number
+            ):
+                return one
+        return None
 
     def is_unsettled(self) -> bool:
         """Whether more nodes may be there soon than there were."""
@@ -176,3 +211,7 @@ class AsyncAsking:
         """Start anew."""
         self._tending.after_fork_in_child()
         self._rejoining.after_fork_in_child()
+
+
+def _is_to_enrol(node: Node) -> bool:
+    return node.lacks_terms or isinstance(node.trouble, NotEnrolled)

@@ -78,6 +78,7 @@ class AsyncClaiming:
 
     async def claim(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """Return the grant of a majority, or who is in the way; else nothing is left behind."""
+        self._asking.may_enrol()
         timeout = self._options.timeout_for(claim.ttl)
         return await self._asking.insist(
             partial(self._claim, claim, timeout), timeout=timeout, deadline=deadline
@@ -154,10 +155,13 @@ class AsyncClaiming:
         """Whether the others are asked although the first node refuses.
 
         Now and then, if it has a holder: that one may have ended everywhere else, and be told to
-        the first node by nobody. Not if somebody else's turn is there, who is about to come.
+        the first node by nobody. Or if it is closed: the others write down a deadline that their
+        clocks cut only when they are asked. Not if somebody else's turn is there, who is about to
+        come.
         """
         now = self._clock.now()
-        if waiting is None or not refusal.claim or now - waiting.looked_at < LOOK_AGAIN:
+        is_kept = refusal.claim or refusal.shut
+        if waiting is None or not is_kept or now - waiting.looked_at < LOOK_AGAIN:
             return False
         waiting.looked_at = now
         return True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast.backends.redis._async.diagnosis import Question, facts_of
 from holdfast.backends.redis.cluster.findings import merged
 from holdfast.backends.redlock.findings import NEEDED, all_findings, node_findings
+from holdfast.backends.redlock.node import Misfit
 from holdfast.errors import LockError
 from holdfast.model import Finding
 from holdfast.runtime import aio as runtime
@@ -30,7 +31,9 @@ async def diagnosed(
     found = await runtime.gather([partial(_of_node, nodes, one, question) for one in nodes.nodes])
     by_node = {one.where: said for one, said in zip(nodes.nodes, found, strict=True)}
     reached = [
-        one for one, said in zip(nodes.nodes, found, strict=True) if said[0].subject != "reach"
+        one
+        for one, said in zip(nodes.nodes, found, strict=True)
+        if said[0].subject not in ("reach", "nodes")
     ]
     return [*all_findings(nodes.nodes, reached, options), *merged(by_node)]
 
@@ -38,6 +41,8 @@ async def diagnosed(
 async def _of_node(nodes: Nodes, node: Node, question: Question) -> Sequence[Finding]:
     try:
         facts = await facts_of(nodes.wires[node.number], question)
+    except Misfit as error:
+        return [Finding("warning", "nodes", f"is left out: {error}", "as the message says")]
     except LockError as error:
         # The others can still be asked, and this is what the operator looks for.
         return [Finding("error", "reach", str(error), "start the node, or replace it")]

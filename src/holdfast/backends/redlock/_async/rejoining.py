@@ -67,7 +67,10 @@ class AsyncRejoining:
             self._next = kept | {one.birth: now + SOON for one in due}
         births = [one.birth for one in due]
         age = quarantine.age(nodes)
-        asked = [self._terms.questions.witness(birth, age=age) for birth in births]
+        may_write = self._terms.has_asked_for_a_lock  # or it only looks
+        asked = [
+            self._terms.questions.witness(birth, age=age, remember=may_write) for birth in births
+        ]
         found = await self._nodes.ask(asked, decide=Round.is_heard, timeout=timeout)
         heard = found.answers
         for which, (node, birth) in enumerate(zip(due, births, strict=True)):
@@ -78,7 +81,7 @@ class AsyncRejoining:
                 node.number, witnesses, nodes=len(nodes), max_ttl=self._terms.max_ttl
             )
             node.counts_in = None if admission is None else admission.left
-            if admission is not None:
+            if admission is not None and may_write:
                 await self._admit(node, birth, admission, timeout)
 
     def _is_due(self, node: Node) -> bool:

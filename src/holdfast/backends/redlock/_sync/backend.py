@@ -22,6 +22,7 @@ from holdfast.backends.redlock.addresses import (
     addresses_of_url,
 )
 from holdfast.backends.redlock.greeting import Terms
+from holdfast.backends.redlock.node import NotEnrolled
 from holdfast.backends.redlock.options import OWN, own_options, warn_of_number
 from holdfast.backends.redlock.requests import Questions
 from holdfast.backends.redlock.round import Round
@@ -209,7 +210,9 @@ class RedlockBackend(Backend):
 
         found = self._asking.ask([self._questions.inspect(name)], decide=is_heard, timeout=timeout)
         heard = found.answers
-        if len(heard) < majority(len(found.nodes)):
+        # One that nobody has enrolled has no locks, and that is an answer.
+        empty = sum(isinstance(one, NotEnrolled) for one in found.replies)
+        if len(heard) + empty < majority(len(found.nodes)):
             raise outages.too_few(found)
         return {
             number: answers.seen_by_inspection(replies[0])
@@ -230,6 +233,8 @@ class RedlockBackend(Backend):
         keys: set[bytes] = set()
         errors: list[LockError] = []
         for node, wire in zip(self._nodes.nodes, self._nodes.wires, strict=True):
+            if isinstance(node.trouble, NotEnrolled):
+                continue
             if node.trouble is not None:
                 errors.append(node.trouble)
                 continue
@@ -288,7 +293,8 @@ class RedlockBackend(Backend):
             self._asking.ready(timeout=self._patience(deadline), deadline=deadline - patience)
             self._asking.refuse_misfits()
         except ConfigurationError as error:
-            return [Finding("error", "nodes", str(error), "correct the URL, max_ttl or durable")]
+            remedy = "correct the URL, max_ttl or durable of the misconfigured client"
+            return [Finding("error", "nodes", str(error), remedy)]
         return diagnosed(
             self._nodes,
             self._options,

@@ -44,6 +44,10 @@ end
 if held or shut or is_others_turn or is_late then
   if held and held.is_cut then
     write()
+  elseif shut and shut.is_cut then
+    -- Otherwise each request would cut it anew, and the name would stay closed for the whole step.
+    call('HDEL', HOLD, 'hold')
+    call('HSET', HOLD, 'shut', int(shut.ends) .. ' ' .. shut.owner)
   end
   if ARGV[6] ~= '' and not is_late then
     call('ZADD', WAITING, 'NX', int(now - tonumber(ARGV[7])), ARGV[6] .. ' ' .. me)

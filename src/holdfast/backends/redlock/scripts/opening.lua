@@ -35,8 +35,9 @@ local token, keep = tonumber(found[2]) or 0, tonumber(found[3]) or 0
 
 -- A record: claim attempt since ends token min_hold owner. What ends further off than anything
 -- can was set before the clock was put back: it counts anew from here, which is later than its
--- holder can believe in it. Who is refused by it writes that down, see acquire.lua: here it would
--- keep those from looking who must not write.
+-- holder can believe in it. The request that is refused by such a deadline writes it down, of a hold
+-- and of what stays closed after one, see acquire.lua: here it would keep those from looking who must
+-- not write.
 local held, shut
 if found[4] then
   local claim, attempt, since, ends, given, min_hold, owner =
@@ -60,7 +61,9 @@ if not held and found[5] then
   shut = {ends = tonumber(ends), owner = owner}
 end
 if shut then
-  shut.ends = math.min(shut.ends, now + longest)
+  if shut.ends > now + longest then
+    shut.ends, shut.is_cut = now + longest, true
+  end
   if shut.ends <= now then
     shut = nil
   end

@@ -1,0 +1,96 @@
+"""A client on other terms, or one that only looks, sets up no node: the others go on."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import ConfigurationError
+from holdfast.challenge.eventually import eventually
+from holdfast.challenge.servers.redis import RedisServer
+from holdfast.challenge.servers.redlock import RedlockNodes, url_of
+
+WRONG = {
+    "max_ttl": {"max_ttl": 40.0},
+    "durable": {"durable": True},
+    "nodes": {},
+}
+"""On which term a client differs from the others."""
+
+
+@pytest.mark.usefixtures("long_leases")
+@pytest.mark.parametrize("harm", ["flush", "restart"])
+def test_a_misfit_client_enrols_no_node_that_was_emptied(opened, nodes, namespace, name, harm):
+    """Neither when it asks nor in the background: the others go on without the node."""
+    right = opened()
+    right.lock(name).acquire().release()
+    wrong = [
+        opened(*(nodes[:3] if term == "nodes" else nodes), **options)
+        for term, options in WRONG.items()
+    ]
+    for one in wrong:
+        with pytest.raises(ConfigurationError):
+            one.lock(name).acquire(timeout=0)
+
+    if harm == "flush":
+        with nodes[2].client() as client:
+            client.flushall()
+    else:
+        nodes[2].kill()
+        nodes[2].start()
+    for _ in range(2):
+        for one in wrong:
+            with pytest.raises(ConfigurationError):
+                one.lock(name).acquire(timeout=0)
+
+    lease = right.lock(name).acquire(timeout=20)
+    lease.release()
+    eventually(lambda: _terms(nodes[2], namespace) == _terms(nodes[0], namespace))
+
+
+def _terms(node, namespace: str) -> list[bytes | None]:
+    with node.client() as client:
+        return client.hmget(f"{namespace}:redlock:node", "max", "nodes", "durable")
+
+
+@pytest.mark.usefixtures("long_leases")
+def test_a_node_that_a_misfit_has_enrolled_counts_as_away(opened, nodes, namespace, name):
+    """However it came about: four of five agree, and that is enough."""
+    opened().lock(name).acquire().release()
+    with nodes[2].client() as client:
+        client.hset(f"{namespace}:redlock:node", "max", 1_000_000)
+
+    assert opened().lock(name).acquire(timeout=20) is not None
+
+
+def test_who_only_looks_writes_nothing(flavour):
+    """Otherwise `holdfast ls` by a URL with a slip in it would set up the node."""
+    with RedlockNodes(3, kind=RedisServer) as fresh:
+        for url in (fresh.url, url_of(*fresh[:3])):
+            locks = flavour.locks(url)
+            assert list(locks.survey()) == []
+            assert not locks.inspect("door").is_in_use
+            assert not locks.lock("door").locked()
+            assert locks.diagnose()
+        sizes = [one.client().dbsize() for one in fresh]
+
+    assert sizes == [0, 0, 0]
+
+
+def test_who_looks_at_a_restarted_node_does_not_let_it_pass_for_the_old_one(
+    flavour, nodes, namespace, opened, name
+):
+    """Scripts that others know it by are not brought back: they would trust what it has lost."""
+    opened().lock(name).acquire().release()
+    with nodes[0].client() as client:
+        client.config_set("appendonly", "no")
+        before = client.hgetall(f"{namespace}:redlock:node")
+    nodes[0].kill()
+    nodes[0].start()
+    with nodes[0].client() as client:
+        client.hset(f"{namespace}:redlock:node", mapping=before)
+
+    assert not opened().inspect(name).is_in_use
+
+    with nodes[0].client() as client:
+        assert client.hgetall(f"{namespace}:redlock:node") == before
+        assert client.info("memory")["number_of_cached_scripts"] <= 1
