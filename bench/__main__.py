@@ -10,6 +10,7 @@ import sys
 from bench.reporting import DOCS
 
 SUITES = (
+    "crowd",
     "embedded",
     "etcd",
     "listing",

@@ -138,8 +138,9 @@ class Grant:
     """The store's yes. `token` is None only where the backend has no tokens.
 
     With a `window` it was given by somebody else's release, and lasts so long at first. Where a
-    session carries it the ttl is `counted_from` what proves that, on the client's clock; None
-    where the request itself set the store's deadline.
+    session carries it the ttl is `counted_from` what proves that, on the client's clock; where
+    the request waited for a connection, from when it got one. None where the request itself set
+    the store's deadline, and was sent at once.
     """
 
     claim: Claim

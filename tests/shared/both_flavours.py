@@ -52,6 +52,16 @@ class Flavour:
         self._opened.append(locks)
         return locks
 
+    def faulty(self, url: str, **options: Any) -> tuple[Any, Any]:
+        """Return a client, and its backend, which fails when told to."""
+        from holdfast import testing  # noqa: PLC0415 - see above
+
+        is_sync = self._loop is None
+        faulty: Any = testing.FaultyBackend if is_sync else testing.AsyncFaultyBackend
+        kind: Any = Locks if is_sync else holdfast.AsyncLocks
+        backend = faulty.around(url)
+        return self._kept(self.call(kind.from_backend, backend, **options)), backend
+
     def adopted(self, client: Any, **options: Any) -> Any:
         """Return a client over what an application has."""
         kind = Locks if self._loop is None else holdfast.AsyncLocks
@@ -76,7 +86,9 @@ class Flavour:
         Not from the beginning: on a busy machine connecting takes longer, and is not on trial.
         """
         for locks in self._opened:
-            getattr(locks, "_inner", locks)._client.request_timeout = seconds
+            client = getattr(locks, "_inner", locks)._client
+            client.request_timeout = seconds
+            client.backend.bound_requests(seconds)
 
     def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Return what something returns that is not of a client: of the wire, say."""

@@ -76,3 +76,32 @@ def test_a_client_that_is_refused_was_never_attached_to_the_store():
         Locks.from_backend(backend, ttl=-1)
 
     assert not backend.attached
+
+
+@pytest.mark.parametrize(
+    ("bounds", "timeout", "latest"),
+    [(True, None, float("inf")), (True, 5.0, 12.0), (False, None, 7.0), (False, 5.0, 7.0)],
+)
+def test_a_store_that_bounds_its_requests_may_let_them_wait_until_the_acquire_ends(
+    bounds, timeout, latest
+):
+    """And no longer: an acquire ends within its timeout and one request timeout."""
+    given: list[float] = []
+
+    class Bounding(MemoryBackend):
+        def bound_requests(self, request_timeout: float) -> bool:
+            assert request_timeout == 7.0
+            return bounds
+
+        def try_acquire(self, claim, *, deadline):
+            given.append(deadline)
+            return super().try_acquire(claim, deadline=deadline)
+
+    class Still(Clock):
+        def now(self) -> float:
+            return 0.0
+
+    with Locks.from_backend(Bounding(clock=Clock()), request_timeout=7.0, clock=Still()) as locks:
+        locks.lock("door").acquire(timeout=timeout).release()
+
+    assert given == [latest]

@@ -13,6 +13,7 @@ from both_flavours import number_waiting
 from virtual import virtual
 
 from holdfast import AcquireTimeout, Locks, WouldDeadlock
+from holdfast._async.hold_registry import AsyncHoldRegistry
 from holdfast.challenge.eventually import eventually
 from holdfast.testing import run_in_virtual_time
 
@@ -325,3 +326,32 @@ def test_who_was_cancelled_closes_no_cycle(later):
         await locks.aclose()
 
     run_in_virtual_time(main())
+
+
+def test_a_crowd_that_nobody_in_it_blocks_is_not_looked_through(monkeypatch):
+    """Each waiter that looked at all others kept the loop busy until leases were lost."""
+    looked: list[str] = []
+    waits_at = AsyncHoldRegistry.waits_at
+
+    def counted(self: AsyncHoldRegistry, name: str, **options: object) -> object:
+        looked.append(name)
+        return waits_at(self, name, **options)
+
+    monkeypatch.setattr(AsyncHoldRegistry, "waits_at", counted)
+
+    async def main() -> int:
+        locks, _ = virtual()
+        served = 0
+
+        async def one() -> None:
+            nonlocal served
+            async with locks.semaphore("pool", capacity=3):
+                await asyncio.sleep(0.01)
+                served += 1
+
+        await asyncio.gather(*(one() for _ in range(200)))
+        await locks.aclose()
+        return served
+
+    assert run_in_virtual_time(main()) == 200
+    assert looked == []

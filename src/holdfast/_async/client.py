@@ -74,6 +74,7 @@ class AsyncClient:
         """The ids that this had in the processes that it was forked from."""
         self._introduce()
         backend.attach(ttl=self.ttl, hurry=self.watchdog.hurry)
+        self._bounds_requests = backend.bound_requests(self.request_timeout)
         forking.forget_in_child(self)
         runtime.close_at_exit(self)
 
@@ -155,6 +156,11 @@ class AsyncClient:
             if one.should_look():
                 self.backend.rouse(one.claim)
         return bool(waiting)
+
+    def acquire_deadline(self, sent_at: float, *, ends_at: float) -> float:
+        """Return when a try that is sent then, by an acquire that ends then, is given up."""
+        latest = ends_at if self._bounds_requests else min(sent_at, ends_at)
+        return latest + self.request_timeout
 
     def request_deadline(self) -> float:
         """Return when a request that is sent now is given up."""

@@ -63,14 +63,19 @@ def _closed_by(client: AsyncClient, wait: Wait[runtime.Context]) -> Sequence[Lin
     def lasts(one: AsyncAcquisition) -> bool:
         return client.is_asking(one) and one.waits_beyond(now + SOON)
 
+    names = set[str]()
     while to_look_at:
         one = to_look_at.pop()
         if one.who in waits:
             continue
         waits[one.who] = one
-        if one.capacity > 1:
-            # Only who shares may wait for somebody that is itself in line, as for a writer.
-            to_look_at += client.holds.waits_at(one.name, lasts=lasts)
+        if one.name in names:
+            continue
+        names.add(one.name)
+        # Those in line for a name go on sooner or later unless one of its holders waits too. So
+        # in a crowd, where none does, nobody ahead is looked at: thousands of waiters that each
+        # looked at all others kept the event loop busy until leases were lost.
+        is_stuck = False
         for hold in client.holds.on(one.name):
             who = hold.context()
             if who is None or not _is_bound(hold, who):
@@ -79,6 +84,10 @@ def _closed_by(client: AsyncClient, wait: Wait[runtime.Context]) -> Sequence[Lin
             its_wait = client.holds.wait_of(who, lasts=lasts)
             if its_wait is not None:
                 to_look_at.append(its_wait)
+            is_stuck = is_stuck or its_wait is not None or who in waits
+        if is_stuck and one.capacity > 1:
+            # Only who shares may wait for somebody that is itself in line, as for a writer.
+            to_look_at += client.holds.waits_at(one.name, lasts=lasts)
     if not held:
         return ()
     return cycle_of(wait.who, waits.values(), held)

@@ -192,7 +192,8 @@ class Acquisition:
                 was_unanswered, self._is_unanswered = self._is_unanswered, True
                 try:
                     answer = client.backend.try_acquire(
-                        self.claim, deadline=min(sent_at, self._deadline) + client.request_timeout
+                        self.claim,
+                        deadline=client.acquire_deadline(sent_at, ends_at=self._deadline),
                     )
                 except LockError as error:
                     client.telling.failed("acquire", error, self.claim)

@@ -194,6 +194,18 @@ class Backend(Protocol):
         """
         del ttl, hurry
 
+    def bound_requests(self, request_timeout: float) -> bool:
+        """Give each request so long from the moment it is sent; whether the backend does.
+
+        For a store where a request may wait before it is sent, because the client has only a few
+        connections: that wait must not use up the request's own time. The deadline of a
+        `try_acquire` is then the last moment of the whole acquire, which may be infinite, and
+        a grant says by `counted_from` when it was asked for. The others are given a deadline
+        that is one request timeout away.
+        """
+        del request_timeout
+        return False
+
     def disown(self, client: str, *, deadline: float) -> None:
         """Leave what the client holds to its ttl, although the client goes away."""
         ...

@@ -66,6 +66,11 @@ class Outcome(Generic[T]):
         self.is_cut_off = flight.is_cut_off
         """Whether somebody has put an end to it."""
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the work is known to have raised something."""
+        return self.is_known and self._flight.error is not None
+
     def result(self) -> T:
         """Return what the work returned, or raise what it raised; ask only if that is known."""
         error = self._flight.error

@@ -82,13 +82,28 @@ class _Tangle(Generic[W]):
         self._line: dict[str, list[Wait[W]]] = defaultdict(list)
         for wait in self.stuck.values():
             self._line[wait.name].append(wait)
-        while freed := [who for who, one in self.stuck.items() if self._can_go_on(one)]:
-            for who in freed:
-                del self.stuck[who]
+        from_front = {
+            name: sorted(line, key=lambda one: -1 if one.place is None else one.place)
+            for name, line in self._line.items()
+        }
+        while any(self._free(name, line) for name, line in from_front.items()):
+            pass
 
-    def _can_go_on(self, wait: Wait[W]) -> bool:
-        closed = sum(one.weight for one in self._holds[wait.name] if one.who in self.stuck)
-        return closed + wait.weight <= wait.capacity and not self._ahead(wait)
+    def _free(self, name: str, line: Sequence[Wait[W]]) -> bool:
+        """Free those of a line who can go on, from its front; whether anybody could.
+
+        Whoever stands behind one that is stuck is stuck. In one go, since a line may be long.
+        """
+        before, is_shut = len(self.stuck), False
+        closed = sum(one.weight for one in self._holds[name] if one.who in self.stuck)
+        for wait in line:
+            if wait.who not in self.stuck or (is_shut and wait.place is not None):
+                continue
+            if closed + wait.weight <= wait.capacity:
+                del self.stuck[wait.who]
+            elif wait.place is not None:
+                is_shut = True
+        return len(self.stuck) < before
 
     def _ahead(self, wait: Wait[W]) -> list[Wait[W]]:
         if wait.place is None:

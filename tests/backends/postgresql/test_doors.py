@@ -106,7 +106,8 @@ def test_one_and_those_who_share_a_hold_are_found_anywhere(wire, dialect) -> Non
     write(wire, dialect, change(rows=[place(15, party='it\'s {a} "saga"')], head=1))
 
     assert wire.run(dialect.own(KEY, "claim 9", 9))[0][0] == 9
-    assert wire.run(dialect.own(KEY, "claim 9", None))[0][0] == 9
+    among = wire.run(dialect.own_among(KEY, ["claim 9", "claim 7", "nobody's"]))
+    assert sorted(row[0] for row in among) == [7, 9]
     assert wire.run(dialect.own(KEY, "claim 9", 8)) == []
     assert wire.run(dialect.fellows(KEY, {'it\'s {a} "saga"', "x"}))[0][0] == 15
 

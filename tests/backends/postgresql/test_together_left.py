@@ -27,6 +27,7 @@ from holdfast.backends.sql._async.together import AsyncTogether
 from holdfast.backends.sql._sync import together as sync_together
 from holdfast.backends.sql._sync.together import Together
 from holdfast.backends.sql.deeds import Deed, What
+from holdfast.backends.sql.turns import Turn
 from holdfast.challenge.eventually import eventually
 from holdfast.runtime.clock import Clock
 
@@ -72,7 +73,7 @@ def test_a_cancelled_task_does_not_end_what_the_others_wait_for(
             return asyncio.ensure_future(taking)
 
         for one in (claim(one) for one in (*FIRST, *names(4))):
-            await together._in_one([Deed(What.TAKE, one)], clock.now() + PATIENCE)
+            await together._in_one([Deed(What.TAKE, one)], clock.now() + PATIENCE, Turn())
             await together.give_back(one, deadline=clock.now() + PATIENCE)
         with locked_out(server, tables):
             first = [start(one, PATIENCE) for one in FIRST]

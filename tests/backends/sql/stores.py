@@ -142,11 +142,15 @@ class TwoTablesDialect:
         nobody = "?, '', '', '', NULL, 0, 0, 0, 0, 0, 0, 0, 0, '', 0, 0, 0, 0"
         return [Ask(f"INSERT INTO door VALUES ({nobody}) ON CONFLICT DO NOTHING", (key,))]
 
-    def own(self, key: bytes, claim_id: str, arrived: int | None) -> Ask:
+    def own(self, key: bytes, claim_id: str, arrived: int) -> Ask:
         # Wherever it stands: where it is said to have arrived only helps to find it.
         del arrived
-        where = "key = ? AND id = ? AND standing = 3"
-        return Ask(f"SELECT {self._place} FROM place WHERE {where}", (key, claim_id))
+        return self.own_among(key, [claim_id])
+
+    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Ask:
+        marks = ", ".join("?" * len(claim_ids))
+        where = f"key = ? AND id IN ({marks}) AND standing = 3"
+        return Ask(f"SELECT {self._place} FROM place WHERE {where}", (key, *claim_ids))
 
     def fellows(self, key: bytes, parties: Collection[str]) -> Ask:
         marks = ", ".join("?" * len(parties))

@@ -21,9 +21,10 @@ from hypothesis.stateful import (
     rule,
 )
 
+from holdfast.backends.sql.passing import Arrival, Arrived, Outcome, Passage, Withdrawal
 from holdfast.backends.sql.rows import row_of
 from holdfast.backends.sql.steps import Steps
-from holdfast.backends.sql.verbs import Arrived, Decided
+from holdfast.backends.sql.verbs import Decided
 from holdfast.core.door import Door
 from holdfast.errors import ConfigurationError
 from holdfast.model import ALL, Claim
@@ -148,6 +149,32 @@ class StepsMachine(RuleBasedStateMachine):
         answer, door = yield from self.store.verbs.arrive(claim, bell=bell, arrived=arrived)
         return Decided(answer, door.woken)
 
+    @rule(
+        some=st.lists(claims, min_size=2, max_size=12, unique_by=lambda one: one.id),
+        belief=BELIEFS,
+        leaving=st.sets(st.integers(0, 11)),
+        tombstone=st.booleans(),
+    )
+    def go_together(
+        self, some: list[Claim], belief: str, leaving: set[int], *, tombstone: bool
+    ) -> None:
+        """Go through the door in one transaction, some to arrive and some to withdraw."""
+        passages: list[Passage] = [
+            Withdrawal(one, self.believed(one, belief), tombstone)
+            if number in leaving
+            else Arrival(one, f"bell {one.id}" if one.queues else "", self.believed(one, belief))
+            for number, one in enumerate(some)
+        ]
+
+        def outcomes(door: Door) -> list[object]:
+            return [one_by_one(door, one, now=self.store.now) for one in passages]
+
+        self.both(self._go_together(passages), outcomes)
+
+    def _go_together(self, passages: list[Passage]) -> Steps[Decided[object]]:
+        found, woken = yield from self.store.verbs.together(passages)
+        return Decided([told(one) for one in found], woken)
+
     @rule(claim=claims, belief=BELIEFS)
     def look(self, claim: Claim, belief: str) -> None:
         """Ask without a transaction: an answer is the one that arriving would get."""
@@ -261,6 +288,24 @@ def copied(door: Door) -> Door:
     """Return a door of which a verb changes nothing that is the other's."""
     places = [copy.copy(place) for place in door.places]
     return Door(capacity=door.capacity, token=door.token, places=places)
+
+
+def one_by_one(door: Door, passage: Passage, *, now: float) -> object:
+    """Return what the door says to one of several."""
+    if isinstance(passage, Withdrawal):
+        door.withdraw(passage.claim, now=now, tombstone=passage.tombstone)
+        return None
+    try:
+        return door.arrive(passage.claim, now=now, bell=passage.bell)
+    except ConfigurationError as refused:
+        return str(refused)
+
+
+def told(outcome: Outcome) -> object:
+    """Return the same of the steps' outcome."""
+    if isinstance(outcome, Arrived):
+        return outcome.answer
+    return None if outcome is None else str(outcome)
 
 
 class OneTableMachine(StepsMachine):

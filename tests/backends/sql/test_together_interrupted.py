@@ -31,12 +31,13 @@ class InstantPostgresql:
 
     where = "postgresql://here"
 
-    def ask(self, request: Any, *, deadline: float) -> Any:
-        del request, deadline
+    request_timeout = None
+
+    def ask(self, request: Any, **_: Any) -> Any:
+        del request
         return [(7,)]
 
-    def ask_all(self, requests: Any, *, deadline: float) -> Any:
-        del deadline
+    def ask_all(self, requests: Any, **_: Any) -> Any:
         [(_, values)] = requests
         return [[(bytes.fromhex(one["key"]), 7) for one in json.loads(values[0])]]
 
@@ -46,12 +47,13 @@ class InstantMysql:
 
     where = "mysql://here"
 
-    def ask(self, request: Any, *, deadline: float) -> Any:
-        del request, deadline
+    request_timeout = None
+
+    def ask(self, request: Any, **_: Any) -> Any:
+        del request
         return [(1, 7)]
 
-    def ask_all(self, requests: Any, *, deadline: float) -> Any:
-        del deadline
+    def ask_all(self, requests: Any, **_: Any) -> Any:
         [given] = [values[0] for statement, values in requests if statement.startswith("SET")]
         return [
             *[()] * (len(requests) - 1),

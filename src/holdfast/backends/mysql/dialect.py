@@ -43,8 +43,10 @@ UNION ALL (SELECT 0, {_PLACE} FROM {{place}} WHERE `key` = %s AND standing <> 3)
 UNION ALL (SELECT 0, {_PLACE} FROM {{place}} WHERE `key` = %s AND standing = 3
     ORDER BY arrived LIMIT %s)
 """
-_OWN = f"SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND standing = 3 AND id = %s"
-_OWN_AT = f"SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND arrived = %s AND id = %s"
+_OWN_AMONG = f"""
+SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND standing = 3 AND id IN (CLAIMS)
+"""
+_OWN = f"SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND arrived = %s AND id = %s"
 _FELLOWS = f"""
 SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND standing = 3 AND party IN (PARTIES)
 """
@@ -95,9 +97,9 @@ class MysqlDialect:
             return text.format(door=tables.door, place=tables.place)
 
         self._lock = said(_LOCK)
-        self._inside, self._front, self._all_beside, self._own, self._own_at, self._fellows = (
+        self._inside, self._front, self._all_beside, self._own, self._own_among, self._fellows = (
             f"{said(one)} FOR UPDATE"
-            for one in (_INSIDE, _FRONT, _ALL_BESIDE, _OWN, _OWN_AT, _FELLOWS)
+            for one in (_INSIDE, _FRONT, _ALL_BESIDE, _OWN, _OWN_AMONG, _FELLOWS)
         )
         self._look, self._look_at_all = said(_LOOK), said(_LOOK_AT_ALL)
         self._end_of_line, self._count_before = said(_END_OF_LINE), said(_COUNT_BEFORE)
@@ -130,11 +132,13 @@ class MysqlDialect:
             rows.extend(more)
         return Seen(now, record[-2], record[-1], rows)
 
-    def own(self, key: bytes, claim_id: str, arrived: int | None) -> Ask:
+    def own(self, key: bytes, claim_id: str, arrived: int) -> Ask:
         """See the protocol."""
-        if arrived is None:
-            return Ask(self._own, (key, claim_id))
-        return Ask(self._own_at, (key, arrived, claim_id))
+        return Ask(self._own, (key, arrived, claim_id))
+
+    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Ask:
+        """See the protocol."""
+        return Ask(self._own_among.replace("CLAIMS", _marks(claim_ids)), (key, *claim_ids))
 
     def fellows(self, key: bytes, parties: Collection[str]) -> Ask:
         """See the protocol."""

@@ -55,8 +55,11 @@ SELECT {NOW}, seen.* FROM (
     SELECT {_RECORD} FROM {{door}} WHERE key = $1 UNION ALL ({{beside}})
 ) AS seen ORDER BY arrived
 """
-_OWN = f"SELECT {_PLACE} FROM {{place}} WHERE key = $1 AND standing = 3 AND id = $2"
-_OWN_AT = f"SELECT {_PLACE} FROM {{place}} WHERE key = $1 AND arrived = $3 AND id = $2"
+_OWN_AMONG = f"""
+SELECT {_PLACE} FROM {{place}}
+WHERE key = $1 AND standing = 3 AND id IN (SELECT json_array_elements_text($2::json))
+"""
+_OWN = f"SELECT {_PLACE} FROM {{place}} WHERE key = $1 AND arrived = $3 AND id = $2"
 _FELLOWS = f"""
 SELECT {_PLACE} FROM {{place}}
 WHERE key = $1 AND standing = 3 AND party IN (SELECT json_array_elements_text($2::json))
@@ -110,7 +113,7 @@ class Dialect:
         self._lock, self._beside, self._all_beside = map(said, (_LOCK, _BESIDE, _ALL_BESIDE))
         self._look = _LOOK.format(door=tables.door, beside=self._beside)
         self._look_at_all = _LOOK.format(door=tables.door, beside=self._all_beside)
-        self._own, self._own_at, self._fellows = map(said, (_OWN, _OWN_AT, _FELLOWS))
+        self._own, self._own_among, self._fellows = map(said, (_OWN, _OWN_AMONG, _FELLOWS))
         self._end_of_line, self._count_before = map(said, (_END_OF_LINE, _COUNT_BEFORE))
         self._in_use, self._of_clients = map(said, (_IN_USE, _OF_CLIENTS))
         self._make, self._save = map(said, (_MAKE, _SAVE))
@@ -141,11 +144,13 @@ class Dialect:
             rows.extend(more)
         return Seen(first[0][0], record[-2], record[-1], rows)
 
-    def own(self, key: bytes, claim_id: str, arrived: int | None) -> Ask:
+    def own(self, key: bytes, claim_id: str, arrived: int) -> Ask:
         """Ask for the row of a claim that waits, where it is known to have arrived."""
-        if arrived is None:
-            return Ask(self._own, (key, claim_id))
-        return Ask(self._own_at, (key, claim_id, arrived))
+        return Ask(self._own, (key, claim_id, arrived))
+
+    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Ask:
+        """Ask for the rows of those of the claims that wait, wherever they stand."""
+        return Ask(self._own_among, (key, json.dumps(list(claim_ids))))
 
     def fellows(self, key: bytes, parties: Collection[str]) -> Ask:
         """Ask for the rows of those who wait and share a hold with one of these."""

@@ -31,6 +31,11 @@ class Deed(NamedTuple):
     claim: Claim
     is_known: bool = True
 
+    @property
+    def apart(self) -> str:
+        """One statement does no two things to a name."""
+        return self.claim.name
+
 
 def as_json(deeds: Sequence[Deed], *, namespace: str) -> str:
     """Return them as a list in the order of their keys, in which all lock several names.

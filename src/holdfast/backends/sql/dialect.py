@@ -52,8 +52,12 @@ class Dialect(Protocol):
         """Make the record, unless somebody else has just made it."""
         ...
 
-    def own(self, key: bytes, claim_id: str, arrived: int | None) -> Ask:
+    def own(self, key: bytes, claim_id: str, arrived: int) -> Ask:
         """Ask for the row of a claim that waits, where it is known to have arrived."""
+        ...
+
+    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Ask:
+        """Ask for the rows of those of the claims that wait, wherever they stand."""
         ...
 
     def fellows(self, key: bytes, parties: Collection[str]) -> Ask:

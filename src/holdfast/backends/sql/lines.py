@@ -76,6 +76,11 @@ class Line:
         """The claim that is looked for."""
         return next(iter(self.claims))
 
+    @property
+    def last(self) -> int:
+        """The arrival of the last of ours."""
+        return next(reversed(self.claims.values()), 0)
+
 
 class Lines:
     """All lines in which claims of a client stand; `rings` says whether a release is heard."""
@@ -84,6 +89,12 @@ class Lines:
         self.rings = rings
         self._lines: dict[str, Line] = {}
         self._names: dict[str, str] = {}
+        self._sharing: set[str] = set()
+
+    @property
+    def sharing(self) -> list[str]:
+        """Those who may share a hold with others, and so pass wherever they stand."""
+        return list(self._sharing)
 
     @property
     def waiting(self) -> list[str]:
@@ -116,15 +127,20 @@ class Lines:
         """Know that the claim waits, and what was seen when it was told so."""
         line = self._lines.setdefault(claim.name, Line(claim.name))
         if line.claims.get(claim.id) != arrived:
+            is_last = claim.id not in line.claims and arrived > line.last
             line.claims[claim.id] = arrived
-            line.claims = dict(sorted(line.claims.items(), key=lambda one: one[1]))
+            if not is_last:  # in a crowd nearly all are, and to sort it for each would take long
+                line.claims = dict(sorted(line.claims.items(), key=lambda one: one[1]))
         self._names[claim.id] = claim.name
+        if claim.party is not None:
+            self._sharing.add(claim.id)
         if line.first == claim.id:
             self._plan(line, sight, now=now)
 
     def forget(self, claim_id: str, *, now: float) -> None:
         """Know that the claim no longer waits; the next of ours at the name is looked for."""
         name = self._names.pop(claim_id, None)
+        self._sharing.discard(claim_id)
         if name is None:
             return
         line = self._lines[name]
@@ -136,6 +152,16 @@ class Lines:
             line.look_at = min(line.look_at, now + (STEADY if self.rings else QUICK))
             line.pause = QUICK
             line.is_head = False
+
+    def behind(self, claim: Claim) -> list[str]:
+        """Return the other claims of ours at the claim's name."""
+        line = self._lines.get(claim.name)
+        return [] if line is None else [one for one in line.claims if one != claim.id]
+
+    def look_now(self, *, now: float) -> None:
+        """Look at every line as soon as can be: a ring may have been lost."""
+        for line in self._lines.values():
+            line.look_at = min(line.look_at, now)
 
     def watch(self, claim_id: str, *, now: float) -> None:
         """Know that somebody before the claim was let in, and has a window to answer.
@@ -170,9 +196,12 @@ class Lines:
         line = self._lines.get(glance.name)
         if line is None or line.claims.get(glance.claim_id) != glance.arrived:
             return ()
-        if sight is None or not sight.is_waiting:
-            # Let in, or turned away, and then all of ours were.
+        if sight is None:
             return [*line.claims]
+        if not sight.is_waiting:
+            # Let in as a rule, and then the others still wait. If it was turned away, so were they;
+            # it learns that when it asks. A crowd that asked at every turn would do nothing else.
+            return (glance.claim_id,)
         if sight.ends_in is None or sight.ends_in <= 0:
             return (glance.claim_id,)
         self._plan(line, sight, now=now)

@@ -130,10 +130,17 @@ class PartialDoor(Door):
     def _waiting_before(self, place: Place) -> int:
         if not self._is_behind(place):
             return super()._waiting_before(place)
-        if self._last is not None and place.arrived > self._last:
-            ahead: int | None = self._waiting  # it has just come to the end
+        last, arrived = self._last, place.arrived
+        if last is not None and arrived > last:
+            # It has just come to the end, perhaps behind others who did.
+            ahead: int | None = self._waiting + sum(
+                last < one.arrived < arrived and one.standing is WAITING for one in self.places
+            )
         else:
-            ahead = self._counted.get(place.arrived)
+            ahead = self._counted.get(arrived)
         self.fell_short |= ahead is None
-        # Those who are just being admitted waited when they were counted.
-        return (ahead or 0) - sum(one.arrived < place.arrived for one in self.woken)
+        # Those who are just being admitted, or leave the line, waited when they were counted.
+        left = [one for one in self.dropped if one.standing is WAITING]
+        return (ahead or 0) - len(
+            {one.arrived for one in (*self.woken, *left) if one.arrived < arrived}
+        )

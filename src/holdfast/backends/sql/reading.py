@@ -9,7 +9,7 @@ from holdfast.backends.sql.dialect import Seen
 from holdfast.backends.sql.partial import PartialDoor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from holdfast.backends.sql.dialect import Dialect
     from holdfast.backends.sql.steps import Ask, Rows, Steps
@@ -26,16 +26,21 @@ GROWTH = 8
 NOBODY = Seen(now=0.0, capacity=0, token=0, rows=())
 
 
+class Sought(NamedTuple):
+    """A claim that may wait, and where it is said to have arrived."""
+
+    claim_id: str
+    arrived: int | None
+
+
 class Needs(NamedTuple):
     """What a verb has to know of a long line beside its front.
 
-    The place of a claim that may wait, which is looked for where it is said to have arrived;
-    whether the claim comes to the end if it has no place, and is told its number; and whether
-    a tombstone may be added at the end.
+    The places of the claims that are sought; whether these come to the end if they have no place,
+    and are told their number; and whether a tombstone may be added at the end.
     """
 
-    claim_id: str = ""
-    arrived: int | None = None
+    sought: Sequence[Sought] = ()
     joins: bool = False
     buries: bool = False
 
@@ -61,27 +66,44 @@ def read(
 
 
 def _read_on(dialect: Dialect, key: bytes, door: PartialDoor, needs: Needs) -> Steps[None]:
-    claim_id, arrived, joins, buries = needs
-    is_missing = bool(claim_id) and door.find(claim_id) is None
+    joins, buries = needs.joins, needs.buries
+    missing = [one for one in needs.sought if door.find(one.claim_id) is None]
+    placed = [(one.claim_id, one.arrived) for one in missing if one.arrived is not None]
+    anywhere = [one.claim_id for one in missing if one.arrived is None]
     wanted: list[tuple[Ask, Callable[[Rows], None]]] = []
     if parties := door.parties:
         # Whoever shares a hold passes wherever it stands.
         wanted.append((dialect.fellows(key, parties), door.add))
-    if is_missing:
+    for claim_id, arrived in placed:
         wanted.append((dialect.own(key, claim_id, arrived), door.add))
-    if is_missing and joins and arrived is not None:
-        # It stands there, most likely.
-        wanted.append((dialect.count_before(key, arrived), partial(door.count, arrived)))
-    if buries or (is_missing and joins and arrived is None):
+        if joins:
+            # It stands there, most likely.
+            wanted.append((dialect.count_before(key, arrived), partial(door.count, arrived)))
+    if anywhere:
+        wanted.append((dialect.own_among(key, anywhere), door.add))
+    if buries or (joins and anywhere):
         wanted.append((dialect.end_of_line(key), door.end))
     if wanted:
         answers = yield [ask for ask, _ in wanted]
         for (_, know), rows in zip(wanted, answers, strict=True):
             know(rows)
-    place = door.find(claim_id) if claim_id else None
-    if place is None and is_missing and arrived is not None:
-        # It was turned away, or came back without our knowing where to.
-        yield from _read_on(dialect, key, door, needs._replace(arrived=None))
-    elif place is not None and joins and door.lacks_number_of(place):
-        [rows] = yield [dialect.count_before(key, place.arrived)]
-        door.count(place.arrived, rows)
+    gone = [claim_id for claim_id, _ in placed if door.find(claim_id) is None]
+    if gone:
+        # Turned away, or they came back without our knowing where to.
+        sought = [Sought(claim_id, None) for claim_id in gone]
+        yield from _read_on(dialect, key, door, needs._replace(sought=sought))
+    if joins:
+        # Those too who stand elsewhere than they were said to.
+        yield from _number(dialect, key, door, [one.claim_id for one in missing])
+
+
+def _number(
+    dialect: Dialect, key: bytes, door: PartialDoor, claim_ids: Sequence[str]
+) -> Steps[None]:
+    """Know the number in line of those who have a place."""
+    places = [place for one in claim_ids if (place := door.find(one)) is not None]
+    arrivals = [place.arrived for place in places if door.lacks_number_of(place)]
+    if arrivals:
+        answers = yield [dialect.count_before(key, one) for one in arrivals]
+        for arrived, rows in zip(arrivals, answers, strict=True):
+            door.count(arrived, rows)

@@ -23,7 +23,8 @@ class Framing(NamedTuple):
     """How a store says that a transaction begins and ends.
 
     `opening` and `closing` make one of what goes in a single round trip; a store where that is
-    one in any case has neither.
+    one in any case has neither. With `frames_one` they also stand around a single statement,
+    which otherwise is a transaction by itself.
     """
 
     begin: Sequence[Ask]
@@ -31,6 +32,7 @@ class Framing(NamedTuple):
     roll_back: Sequence[Ask]
     opening: Sequence[Ask] = ()
     closing: Sequence[Ask] = ()
+    frames_one: bool = False
 
 
 class RoundTrips(Generic[T]):

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from holdfast.backends.sql.changes import Change
-from holdfast.backends.sql.reading import FRONT, GROWTH, SHORT, Needs, read
+from holdfast.backends.sql.passing import Arrival, Arrived, Withdrawal
+from holdfast.backends.sql.reading import FRONT, GROWTH, SHORT, Needs, Sought, read
 from holdfast.backends.sql.steps import side_by_side
 from holdfast.core.naming import name_of, storage_key
 from holdfast.core.place import WAITING
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
     from holdfast.backends.sql.dialect import Dialect
     from holdfast.backends.sql.partial import PartialDoor
+    from holdfast.backends.sql.passing import Outcome, Passage
     from holdfast.backends.sql.steps import Steps
     from holdfast.core.place import Place
-    from holdfast.model import Claim, Held, Holder, Inspection, Renewal
+    from holdfast.model import Claim, Holder, Inspection, Renewal
 
 T = TypeVar("T")
 
@@ -34,13 +36,6 @@ class Decided(NamedTuple, Generic[T]):
 
     answer: T
     woken: Sequence[Place]
-
-
-class Arrived(NamedTuple):
-    """The answer to a claim, and the door as it is now, as far as it was read."""
-
-    answer: Grant | Held
-    door: PartialDoor
 
 
 class Verbs:
@@ -57,12 +52,28 @@ class Verbs:
 
         The door's `woken` are to be rung.
         """
+        decided = yield from self.together([Arrival(claim, bell, arrived)])
+        [outcome] = decided.answer
+        if not isinstance(outcome, Arrived):
+            raise outcome or AssertionError("an arrival has an answer")
+        return outcome
+
+    def together(self, passages: Sequence[Passage]) -> Steps[Decided[list[Outcome]]]:
+        """Let several claims pass the door of one name, in their order."""
+        arrivals = [one for one in passages if isinstance(one, Arrival)]
+        withdrawals = [one for one in passages if isinstance(one, Withdrawal)]
+        comes_new = any(one.arrived is None for one in arrivals)
         return (
-            yield from self._through(
-                self._key(claim.name),
-                lambda door: Arrived(door.arrive(claim, now=door.now, bell=bell), door),
-                needs=Needs(claim.id, arrived, joins=True),
-                front=SHORT if arrived is None else FRONT,
+            yield from self._decide(
+                self._key(passages[0].claim.name),
+                lambda door: [one.pass_through(door) for one in passages],
+                needs=Needs(
+                    [Sought(one.claim.id, one.arrived) for one in passages],
+                    joins=bool(arrivals),
+                    buries=any(one.tombstone for one in withdrawals),
+                ),
+                # Of the front so many may leave, and the next has to be known.
+                front=max(SHORT if comes_new else FRONT, FRONT + len(withdrawals) - 1),
             )
         )
 
@@ -104,11 +115,8 @@ class Verbs:
         self, claim: Claim, *, arrived: int | None = None, tombstone: bool = False
     ) -> Steps[Decided[None]]:
         """See Door.withdraw; `arrived` as for `arrive`."""
-        return self._decide(
-            self._key(claim.name),
-            lambda door: door.withdraw(claim, now=door.now, tombstone=tombstone),
-            needs=Needs(claim.id, arrived, buries=tombstone),
-        )
+        decided = yield from self.together([Withdrawal(claim, arrived, tombstone)])
+        return Decided(None, decided.woken)
 
     def break_(
         self, name: str, *, token: int | None = None, party: str | None = None
@@ -133,7 +141,7 @@ class Verbs:
 
     def still_waiting(self, claim: Claim, *, arrived: int) -> Steps[Arrived | None]:
         """Return the answer to a claim whose turn has not come, None if it has to arrive."""
-        needs = Needs(claim.id, arrived, joins=True)
+        needs = Needs([Sought(claim.id, arrived)], joins=True)
         door = yield from read(self._dialect, self._key(claim.name), needs, locked=False)
         place = door.find(claim.id)
         if place is None or place.standing is not WAITING:

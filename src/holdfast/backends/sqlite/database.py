@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from holdfast.backends.sql.passing import Arrived
     from holdfast.backends.sql.steps import Steps
-    from holdfast.backends.sql.verbs import Arrived
     from holdfast.backends.sqlite.presence import Presence
     from holdfast.model import Claim, Finding, Holder, Inspection, Renewal
     from holdfast.runtime.clock import Clock

@@ -28,7 +28,7 @@ UNION ALL SELECT {_COLUMNS} {_STANDING} < 3
 UNION ALL SELECT {_COLUMNS} {_STANDING} > 3
 UNION ALL SELECT * FROM (SELECT {_COLUMNS} {_STANDING} = 3 ORDER BY arrived LIMIT ?)
 """  # noqa: S608 - only the names of the columns
-LOAD_ONE = f"SELECT {_COLUMNS} FROM places WHERE key = ? AND id = ? AND standing = 3"  # noqa: S608
+LOAD_AMONG = f"SELECT {_COLUMNS} FROM places WHERE key = ? AND standing = 3 AND id IN"  # noqa: S608
 LOAD_AT = f"SELECT {_COLUMNS} FROM places WHERE key = ? AND arrived = ? AND id = ?"  # noqa: S608
 LOAD_PARTIES = f"SELECT {_COLUMNS} {_STANDING} = 3 AND party IN"
 END_OF_LINE = f"""
@@ -107,11 +107,13 @@ class SqliteDialect:
         del key
         return ()
 
-    def own(self, key: bytes, claim_id: str, arrived: int | None) -> Ask:
+    def own(self, key: bytes, claim_id: str, arrived: int) -> Ask:
         """See the protocol."""
-        if arrived is None:
-            return Ask(LOAD_ONE, (key, claim_id))
         return Ask(LOAD_AT, (key, arrived, claim_id))
+
+    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Ask:
+        """See the protocol."""
+        return Ask(f"{LOAD_AMONG} ({_marks(claim_ids)})", (key, *claim_ids))
 
     def fellows(self, key: bytes, parties: Collection[str]) -> Ask:
         """See the protocol."""

@@ -48,7 +48,7 @@ UNHEARD = 0.25
 """Until somebody listens, the first of ours at a name asks by itself so often."""
 
 UNHEARD_BEHIND = 1.0
-"""And the others so often."""
+"""And the others so often, where nobody will listen or look for them."""
 
 REQUEST = 2.0
 """How long one look may take."""
@@ -135,14 +135,27 @@ class AsyncInbox:
                 self.lines.forget(claim_id, now=self._clock.now())
                 self._wakeups.forget(claim_id)
 
+    def lose(self, claim: Claim) -> None:
+        """Know that the claim was turned away, and so most likely all of ours at its name.
+
+        They ask again, without a place that they rely on.
+        """
+        with self.state:
+            found = self.lines.behind(claim)
+        self.ring(found)
+        for claim_id in found:
+            self.forget(claim_id)
+
     async def wait(self, claim: Claim, *, deadline: float) -> None:
         """Return when the claim should ask again."""
         is_running = self._background.is_running()
         subscription = self._subscription if is_running else None
         now = self._clock.now()
         if not is_running or (subscription is None and now >= self._unheard_until):
-            pause = UNHEARD if self.lines.is_first(claim) else UNHEARD_BEHIND
-            deadline = min(deadline, now + pause)
+            if self.lines.is_first(claim):
+                deadline = min(deadline, now + UNHEARD)
+            elif not is_running:
+                deadline = min(deadline, now + UNHEARD_BEHIND)
         await self._wakeups.wait(claim.id, deadline=deadline, subscription=subscription)
         if self._refused is not None:
             raise self._refused
@@ -248,7 +261,7 @@ class AsyncInbox:
                 self.lines.rings = True
             self._subscription, self._refused = subscription, None
             # What was rung before somebody listened is lost.
-            await self._ring_all(run)
+            await self._look_for_all(run)
             return await self._attend(subscription, run)
         finally:
             if self._subscription is subscription:
@@ -287,7 +300,7 @@ class AsyncInbox:
             if not await subscription.listen(until=until):
                 return True
             if self._clock.now() > until + OVERSLEPT:
-                await self._ring_all(run)  # their own timers are late, and so is all they know
+                await self._look_for_all(run)  # their own timers are late, and so is all they know
         return False
 
     async def _poll(self, run: AsyncRun) -> None:
@@ -310,7 +323,7 @@ class AsyncInbox:
             until = min(due_at, self._unheard_until, now + LONGEST)
             await runtime.wait_for(run.kicked, deadline=until, clock=self._clock)
             if are_any and self._clock.now() > until + OVERSLEPT:
-                await self._ring_all(run)  # their own timers are late, and so is all they know
+                await self._look_for_all(run)  # their own timers are late, and so is all they know
 
     def _ends(self, run: AsyncRun) -> bool:
         with self.state:
@@ -363,6 +376,13 @@ class AsyncInbox:
                 for one in stale[:-AT_ONCE]:
                     del self._called[one]
         self._wakeups.ring(claim_id)
+
+    async def _look_for_all(self, run: AsyncRun) -> None:
+        """Look at every line, and let those ask whom a look at the first of a line may miss."""
+        with self.state:
+            self.lines.look_now(now=self._clock.now())
+            found = self.lines.sharing
+        await self._ring_each(found, run)
 
     async def _ring_all(self, run: AsyncRun) -> None:
         with self.state:

@@ -13,8 +13,9 @@ from holdfast.backends.sql import refusals as sentences
 from holdfast.backends.sql.pool import links
 from holdfast.backends.sql.pool.aio import Pool
 from holdfast.backends.sql.round_trips import RoundTrips
+from holdfast.backends.sql.turns import Turn
 from holdfast.core.backoff import delay
-from holdfast.errors import LockError, OutcomeUnknown
+from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.runtime import aio as runtime
 
 if TYPE_CHECKING:
@@ -52,7 +53,12 @@ class AsyncWire(Generic[L]):
 
     `errors` are those of its driver. Every request raises BackendUnavailable if nothing was
     done, and OutcomeUnknown if something may have been.
+
+    Every request ends by its deadline. With a `request_timeout` it also has no more than that
+    from the moment it gets its connection; see `turns`.
     """
+
+    request_timeout: float | None = None
 
     def __init__(
         self,
@@ -84,27 +90,30 @@ class AsyncWire(Generic[L]):
 
     # -- asking ------------------------------------------------------------------------
 
-    async def ask(self, request: Ask, *, deadline: float) -> Rows:
+    async def ask(self, request: Ask, *, deadline: float, turn: Turn | None = None) -> Rows:
         """Return the rows of one statement, which is committed when they are here."""
-        [rows] = await self.ask_all((request,), deadline=deadline)
+        [rows] = await self.ask_all((request,), deadline=deadline, turn=turn)
         return rows
 
-    async def ask_all(self, requests: Sequence[Ask], *, deadline: float) -> Sequence[Rows]:
+    async def ask_all(
+        self, requests: Sequence[Ask], *, deadline: float, turn: Turn | None = None
+    ) -> Sequence[Rows]:
         """Return the rows of several, done together or not at all, in one round trip."""
-        if len(requests) == 1 or not self._framing.opening:
-            return await self._patiently(
-                lambda link: link.exchange(requests, deadline=deadline), deadline
-            )
-        return await self._patiently(lambda link: self._as_one(link, requests, deadline), deadline)
+        return await self._patiently(
+            lambda link, until: self._as_one(link, requests, until), deadline, turn
+        )
 
-    async def transact(self, begin: Callable[[], Steps[T]], *, deadline: float) -> T:
+    async def transact(
+        self, begin: Callable[[], Steps[T]], *, deadline: float, turn: Turn | None = None
+    ) -> T:
         """Do the steps in one transaction, anew if the server rolls it back for another's sake."""
-        framing = self._framing
 
-        def trips() -> RoundTrips[T]:
+        def trips(framing: Framing) -> RoundTrips[T]:
             return RoundTrips(begin(), begin=framing.begin, commit=framing.commit)
 
-        return await self._patiently(lambda link: self._do(link, trips(), deadline), deadline)
+        return await self._patiently(
+            lambda link, until: self._do(link, trips(self._framing_of(link)), until), deadline, turn
+        )
 
     async def look(self, begin: Callable[[], Steps[T]], *, deadline: float) -> T:
         """Do steps that write nothing, without a transaction."""
@@ -112,10 +121,18 @@ class AsyncWire(Generic[L]):
         def trips() -> RoundTrips[T]:
             return RoundTrips(begin(), begin=(), commit=())
 
-        return await self._patiently(lambda link: self._do(link, trips(), deadline), deadline)
+        return await self._patiently(lambda link, until: self._do(link, trips(), until), deadline)
+
+    def _framing_of(self, link: L) -> Framing:
+        """Return how a transaction on this connection begins and ends."""
+        del link
+        return self._framing
 
     async def _as_one(self, link: L, requests: Sequence[Ask], deadline: float) -> Sequence[Rows]:
-        opening, closing = self._framing.opening, self._framing.closing
+        framing = self._framing_of(link)
+        opening, closing = framing.opening, framing.closing
+        if not opening or (len(requests) == 1 and not framing.frames_one):
+            return await link.exchange(requests, deadline=deadline)
         try:
             answers = await link.exchange([*opening, *requests, *closing], deadline=deadline)
         except self._errors:
@@ -126,7 +143,10 @@ class AsyncWire(Generic[L]):
     async def _do(self, link: L, trips: RoundTrips[T], deadline: float) -> T:
         try:
             while (requests := trips.next()) is not None:
-                trips.answered(await link.exchange(requests, deadline=deadline))
+                if trips.has_begun or not self._framing_of(link).frames_one:
+                    trips.answered(await link.exchange(requests, deadline=deadline))
+                else:
+                    trips.answered(await self._as_one(link, requests, deadline))
         except self._errors as error:
             if trips.has_begun:
                 await self._roll_back(link, deadline)
@@ -150,21 +170,37 @@ class AsyncWire(Generic[L]):
         if not link.is_open:
             return
         try:
-            await link.exchange(self._framing.roll_back, deadline=deadline)
+            await link.exchange(self._framing_of(link).roll_back, deadline=deadline)
         except self._failures:
             link.close()  # which ends it as well
 
-    async def _patiently(self, work: Callable[[L], Awaitable[T]], deadline: float) -> T:
+    async def _patiently(
+        self,
+        work: Callable[[L, float], Awaitable[T]],
+        deadline: float,
+        turn: Turn | None = None,
+    ) -> T:
         attempt = 0
+        refusal: LockError | None = None
+        turn = turn or Turn(self.request_timeout)
         while True:
-            link = await self._pool.take(deadline)
+            turn.wait()
             try:
-                answer = await work(link)
+                link = await self._pool.take(deadline, turn)
+            except BackendUnavailable as late:
+                if refusal is None or self._clock.now() < turn.until:
+                    raise
+                # The server did answer: that its refusal left no time to connect again is not why.
+                raise refusal from late
+            try:
+                answer = await work(link, turn.until)
             except self._errors as error:
                 pause = self._pause(error, attempt)
-                is_late = self._clock.now() + pause >= deadline
+                again_at = self._clock.now() + pause
+                is_late = again_at >= turn.until
+                refusal = self.refusals.refused(error, where=self.where)
                 if is_late or not self._may_repeat(error, link):
-                    raise self.refusals.refused(error, where=self.where) from error
+                    raise refusal from error
             except Exception:
                 raise  # nothing of it is open any more
             except BaseException:
@@ -177,6 +213,7 @@ class AsyncWire(Generic[L]):
             finally:
                 self._pool.put_back(link)
             attempt += 1
+            turn.give_way(again_at)
             await runtime.sleep(pause)
 
     def _may_repeat(self, error: Exception, _link: L) -> bool:

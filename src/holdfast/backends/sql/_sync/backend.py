@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast._sync.backend import Backend
+from holdfast.backends.sql._sync.doors import Doors
 from holdfast.backends.sql._sync.first_use import FirstUse
 from holdfast.backends.sql._sync.inbox import Inbox
 from holdfast.backends.sql._sync.making import dropped, made
@@ -17,21 +19,24 @@ from holdfast.backends.sql._sync.wire import Wire
 from holdfast.backends.sql.known_names import KnownNames
 from holdfast.backends.sql.looking import Looking, sight_of
 from holdfast.backends.sql.parties import as_stored, party_key
+from holdfast.backends.sql.passing import Arrival, Arrived, Outcome, Withdrawal
 from holdfast.backends.sql.steps import side_by_side
 from holdfast.backends.sql.taking_all import TakingAll
+from holdfast.backends.sql.turns import Turn
 from holdfast.backends.sql.verbs import Decided, Verbs
 from holdfast.core.naming import name_of, storage_key
 from holdfast.errors import ConfigurationError
 from holdfast.model import Grant, Held, Renewal
 from holdfast.runtime import forking
+from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from holdfast.backends.sql._sync.ears import Ears
+    from holdfast.backends.sql.passing import Passage
     from holdfast.backends.sql.steps import Steps
     from holdfast.backends.sql.store import Store
-    from holdfast.backends.sql.verbs import Arrived
     from holdfast.model import Claim, Holder, Inspection, Schema
     from holdfast.runtime.clock import Clock
 
@@ -78,47 +83,66 @@ class SqlBackend(Backend, Generic[W]):
         self._dialect = store.dialect
         self._statements = statements
         self._ringing = store.ringing
-        self._first_use = FirstUse(wire, store.tables)
+        self._first_use = FirstUse(wire, store.tables, clock)
         self._sweeper = Sweeper(wire, store.broom)
         self._verbs = Verbs(store.dialect, namespace=namespace)
         self._inbox = Inbox(wire, Looking(statements, namespace=namespace), clock, ears=ears)
         self._tidying = Tidying(wire, self._sweeper, clock)
         self._taking_all = TakingAll(statements, namespace=namespace)
         self._together = Together(wire, statements, clock=clock)
+        self._doors = Doors(wire, self._through, clock=clock)
+        # Whoever comes for a name that another of ours is about to take goes through the door, with
+        # all who come meanwhile. Weakly: kept by the frames of the one who takes it.
+        self._taking: weakref.WeakValueDictionary[str, Turn] = weakref.WeakValueDictionary()
         self._known = KnownNames()
         forking.forget_in_child(self)
 
     # -- the verbs ---------------------------------------------------------------------
 
+    def bound_requests(self, request_timeout: float) -> bool:
+        """See the protocol."""
+        self._wire.request_timeout = request_timeout
+        return True
+
     def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
         """See the protocol."""
         self._be_ready(deadline)
         kept = as_stored(claim)
+        turn = Turn(self._wire.request_timeout)
         arrived = self._inbox.lines.arrival_of(claim)
         if arrived is not None:
-            answer = self._ask_again(claim, arrived, deadline)
+            answer = self._ask_again(claim, arrived, deadline, turn)
             if answer is not None:
                 return answer
-        elif not self._inbox.lines.are_at(claim.name):
+        elif not (self._inbox.lines.are_at(claim.name) or claim.name in self._taking):
+            self._taking[claim.name] = turn
             is_known = claim.name in self._known
-            token = self._together.take(kept, deadline=deadline, is_known=is_known)
+            token = self._together.take(kept, deadline=deadline, is_known=is_known, turn=turn)
             if not is_known:
                 self._known.add(claim.name)
             if token is not None:
-                return Grant(claim, token, claim.ttl)
-        answer = self._arrive(kept, arrived, deadline)
-        return Grant(claim, answer.token, claim.ttl) if isinstance(answer, Grant) else answer
+                return self._granted(claim, token, turn)
+        answer = self._arrive(kept, arrived, deadline, turn)
+        return self._granted(claim, answer.token, turn) if isinstance(answer, Grant) else answer
 
-    def _ask_again(self, claim: Claim, arrived: int, deadline: float) -> Grant | Held | None:
+    def _granted(self, claim: Claim, token: int | None, turn: Turn) -> Grant:
+        # Its time in the queue is none of the lease's: the store counts from the request.
+        counted_from = None if turn.patience is None else turn.came_at
+        return Grant(claim, token, claim.ttl, counted_from=counted_from)
+
+    def _ask_again(
+        self, claim: Claim, arrived: int, deadline: float, turn: Turn
+    ) -> Grant | Held | None:
         """Return the answer to one who stands in line; None if it has to go through the door."""
         if not self._inbox.was_called(claim.id):
             return self._still_waiting(as_stored(claim), arrived, deadline)
-        rows = self._wire.ask(self._statements.confirm(claim, arrived), deadline=deadline)
+        confirm = self._statements.confirm(claim, arrived)
+        rows = self._wire.ask(confirm, deadline=deadline, turn=turn)
         token = self._statements.token_in(rows)
         if token is None:
             return None
         self._inbox.forget(claim.id)
-        return Grant(claim, token, claim.ttl)
+        return self._granted(claim, token, turn)
 
     def try_acquire_all(
         self, claims: Sequence[Claim], *, deadline: float
@@ -148,18 +172,18 @@ class SqlBackend(Backend, Generic[W]):
         self._be_ready(deadline)
         claim = grant.claim
         self._sweeper.count()
-        if not tombstone and self._together.give_back(claim, deadline=deadline):
+        # Where others of ours stand in line, it has to go through the door in any case.
+        is_alone = not (tombstone or self._inbox.lines.are_at(claim.name))
+        if is_alone and self._together.give_back(claim, deadline=deadline):
             return True
         return self._transact(lambda: self._verbs.release(claim, tombstone=tombstone), deadline)
 
     def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
         """See the protocol."""
         self._be_ready(deadline)
-        kept, arrived = as_stored(claim), self._inbox.lines.arrival_of(claim)
+        arrived = self._inbox.lines.arrival_of(claim)
         try:
-            self._transact(
-                lambda: self._verbs.withdraw(kept, arrived=arrived, tombstone=tombstone), deadline
-            )
+            self._doors.go(Withdrawal(as_stored(claim), arrived, tombstone), deadline=deadline)
         finally:
             # Not before: until then it may be rung for, and what was noted would stay.
             self._inbox.forget(claim.id)
@@ -220,15 +244,21 @@ class SqlBackend(Backend, Generic[W]):
 
     def close(self) -> None:
         """See the protocol."""
-        self._inbox.stop()
-        self._tidying.stop()
-        self._together.close()
-        self._wire.close()
+        runtime.each_in_turn(
+            self._inbox.stop,
+            self._tidying.stop,
+            self._first_use.stop,
+            self._together.close,
+            self._doors.close,
+            self._wire.close,
+        )
 
     def after_fork_in_child(self) -> None:
         """Let the child begin with nothing of the parent's."""
         self._wire.after_fork_in_child()
+        self._first_use.after_fork_in_child()
         self._together.after_fork_in_child()
+        self._doors.after_fork_in_child()
         self._inbox.after_fork_in_child()
         self._tidying.after_fork_in_child()
         self._sweeper.after_fork_in_child()
@@ -253,17 +283,24 @@ class SqlBackend(Backend, Generic[W]):
 
     # -- through the door --------------------------------------------------------------
 
-    def _arrive(self, claim: Claim, arrived: int | None, deadline: float) -> Grant | Held:
+    def _arrive(
+        self, claim: Claim, arrived: int | None, deadline: float, turn: Turn
+    ) -> Grant | Held:
         bell = self._inbox.bell if claim.queues else ""
-        found: list[Arrived] = []
+        outcome = self._doors.go(Arrival(claim, bell, arrived), deadline=deadline, turn=turn)
+        if not isinstance(outcome, Arrived):
+            raise outcome or AssertionError("an arrival has an answer")
+        place = outcome.door.find(claim.id)
+        has_moved = place is not None and arrived not in (None, place.arrived)
+        if has_moved and self._inbox.lines.arrival_of(claim) == arrived:
+            self._inbox.lose(claim)
+        return self._told(claim, outcome)
 
-        def steps() -> Steps[Decided[Grant | Held]]:
-            seen = yield from self._verbs.arrive(claim, bell=bell, arrived=arrived)
-            found[:] = [seen]
-            return Decided(seen.answer, seen.door.woken)
-
-        self._transact(steps, deadline)
-        return self._told(claim, found[0])
+    def _through(
+        self, passages: Sequence[Passage], *, deadline: float, turn: Turn
+    ) -> list[Outcome]:
+        """Let claims pass the door of their name in one transaction."""
+        return self._transact(lambda: self._verbs.together(passages), deadline, turn)
 
     def _still_waiting(self, claim: Claim, arrived: int, deadline: float) -> Held | None:
         """Return the answer to a claim whose turn has not come, None if it has to arrive."""
@@ -286,7 +323,9 @@ class SqlBackend(Backend, Generic[W]):
         self._inbox.stands(claim, place.arrived, sight)
         return Held(answer.holders, answer.place, RUNG, answer.closing)
 
-    def _transact(self, steps: Callable[[], Steps[Decided[T]]], deadline: float) -> T:
+    def _transact(
+        self, steps: Callable[[], Steps[Decided[T]]], deadline: float, turn: Turn | None = None
+    ) -> T:
         """Do the steps in one transaction, which rings those whom it has woken."""
         inbox, ours = self._inbox, list[str]()
         try:
@@ -295,6 +334,7 @@ class SqlBackend(Backend, Generic[W]):
                     steps, channel=inbox.channel, here=inbox.lines, ours=ours
                 ),
                 deadline=deadline,
+                turn=turn,
             )
         finally:
             # Also where the answer is missing: a ring for nothing does no harm.

@@ -4,26 +4,46 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from holdfast._sync.single_flight import LAST_WORD, SingleFlight
+from holdfast.backends.sql import refusals
 from holdfast.backends.sql._sync.making import made
 
 if TYPE_CHECKING:
     from holdfast.backends.sql._sync.wire import Wire
     from holdfast.backends.sql.tables import Tables
+    from holdfast.runtime.clock import Clock
 
 
 class FirstUse:
-    """Knows whether they are there."""
+    """Knows whether they are there. A crowd that comes at once looks once."""
 
-    def __init__(self, wire: Wire[Any], tables: Tables) -> None:
+    def __init__(self, wire: Wire[Any], tables: Tables, clock: Clock) -> None:
         self._wire = wire
         self._tables = tables
+        self._looking = SingleFlight[bool](clock)
         self.is_over = False
 
     def ready(self, *, deadline: float) -> None:
         """Return when they are; raise if they are not ours, or not there and not to be made."""
         if self.is_over:
             return
-        made(self._wire, self._tables, deadline=deadline)
+        look = partial(made, self._wire, self._tables, deadline=deadline)
+        looked = self._looking.fly(look, deadline=deadline + LAST_WORD)
+        if looked.has_failed and not looked.was_ours:
+            # Once more: one look that a busy machine could not finish would fail the whole crowd.
+            looked = self._looking.fly(look, deadline=deadline + LAST_WORD)
+        if not looked.is_known:
+            raise refusals.no_time(where=self._wire.where)
+        looked.result()
         self.is_over = True
+
+    def stop(self) -> None:
+        """End what is under way."""
+        self._looking.end()
+
+    def after_fork_in_child(self) -> None:
+        """Leave what is under way to the parent."""
+        self._looking.after_fork_in_child()

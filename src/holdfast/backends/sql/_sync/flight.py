@@ -5,32 +5,51 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from holdfast.backends.sql import refusals
+from holdfast.backends.sql.turns import Turn
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.backends.sql.deeds import Deed
     from holdfast.errors import LockError
+    from holdfast.model import Claim
 
 ENOUGH = 1_000
-"""With so many things to do a flight takes nobody more."""
+"""How many things to do a flight takes at most."""
 
 LAST_WORD = 1.0
 """So much longer than a flight that has no more time than oneself one waits for it: why it failed
 says more than that the time is up."""
 
 
-class Member:
-    """One who asks, and what is known of the answer; its deeds are for different names."""
+class Errand(Protocol):
+    """One thing to do for a claim."""
+
+    @property
+    def claim(self) -> Claim:
+        """For whom."""
+        ...
+
+    @property
+    def apart(self) -> str:
+        """No two errands of one flight have the same."""
+        ...
+
+
+E = TypeVar("E", bound=Errand)
+A = TypeVar("A")
+
+
+class Member(Generic[E, A]):
+    """One who asks, and what is known of the answer; no two of its errands are `apart` alike."""
 
     __slots__ = (
         "__weakref__",
+        "_answers",
         "_error",
-        "_tokens",
         "deadline",
         "deeds",
         "has_left",
@@ -38,20 +57,34 @@ class Member:
         "is_under_way",
         "must_go_alone",
         "patience",
+        "since",
+        "turn",
+        "was_turned_back",
         "woken",
     )
 
-    def __init__(self, deeds: Sequence[Deed], deadline: float) -> None:
+    def __init__(
+        self,
+        deeds: Sequence[E],
+        deadline: float,
+        *,
+        since: float = 0.0,
+        turn: Turn | None = None,
+    ) -> None:
         self.deeds = deeds
         self.deadline = deadline
         self.patience = deadline
-        """Until when it waits."""
+        """Until when it waits, once it is under way."""
+        self.since = since
+        """When it came into the queue."""
+        self.turn = turn or Turn()
         self.woken = runtime.Event()
         self.is_under_way = False
         self.is_told = False
         self.has_left = False
         self.must_go_alone = False
-        self._tokens: list[int | None] = []
+        self.was_turned_back = False
+        self._answers: list[A] = []
         self._error: Exception | None = None
 
     @property
@@ -65,16 +98,18 @@ class Member:
         if deadline <= self.deadline:
             self.patience = self.deadline + LAST_WORD
 
-    def turn_back(self) -> None:
-        """Stand in the queue again: nothing was done, and the next flight is its own."""
-        self.must_go_alone = True
+    def turn_back(self, *, alone: bool) -> None:
+        """Stand in the queue again: nothing was done; `alone` if the next flight is its own."""
+        self.must_go_alone = alone
+        self.was_turned_back = True
         self.is_under_way = False
         self.patience = self.deadline
         self.woken.set()
 
-    def tell(self, tokens: list[int | None]) -> None:
-        """Say what was done."""
-        self._tokens = tokens
+    def tell(self, answers: list[A], turn: Turn) -> None:
+        """Say what was done, and when it was asked for."""
+        self._answers = answers
+        self.turn.came_at = turn.came_at
         self._end()
 
     def fail(self, error: Exception) -> None:
@@ -93,15 +128,15 @@ class Member:
             return refusals.unanswered("no answer in time", where=where)
         return refusals.no_time(where=where)
 
-    def answer(self) -> list[int | None]:
-        """Return the token of each deed that was done, None for each that was not; or raise."""
+    def answer(self) -> list[A]:
+        """Return the answer to each of its errands, or raise."""
         if self._error is None:
-            return self._tokens
+            return self._answers
         # One object that is raised in many places would carry the tracebacks of all.
         raise copy.copy(self._error) from self._error.__cause__
 
 
-class Flight:
+class Flight(Generic[E, A]):
     """Kept by the frames of whoever carries it: when they are gone, it is over."""
 
     __slots__ = (
@@ -112,56 +147,66 @@ class Flight:
         "members",
         "name",
         "since",
+        "turn",
         "where",
     )
 
-    def __init__(self, name: str | None, *, since: float, where: str) -> None:
+    def __init__(
+        self, name: str | None, *, since: float, where: str, turn: Turn | None = None
+    ) -> None:
         self.is_over = False
         self.is_plain = True
-        self.members: list[Member] = []
+        self.turn = turn or Turn()
+        self.members: list[Member[E, A]] = []
         self.where = where
         self.since = since
         self.deadline = since
         self.name = name
         """For whose name it goes, if it may wait for somebody who has locked that."""
 
-    def board(self, carrier: Member, waiting: Sequence[Member]) -> None:
+    def board(
+        self, carrier: Member[E, A], waiting: Sequence[Member[E, A]], *, enough: int = ENOUGH
+    ) -> None:
         """Take the carrier, and those of the queue who can go with it.
 
         A thread that carries the others cannot leave before they have their answer, so it is the
         carrier's deadline that counts. Who would lose more than half of its time by that waits
-        for the next; so does who wants something of a name that somebody else here wants.
+        for the next; so does one whose errand has to be kept apart from one that goes already.
         """
         self.deadline = carrier.deadline
         self.is_plain = carrier.must_go_alone
         self.name = carrier.deeds[0].claim.name if self.is_plain else None
         names, count = set[str](), 0
-        latest = carrier.deadline + (carrier.deadline - self.since)
+        latest = self._ends_for(carrier) + (self._ends_for(carrier) - self.since)
         for one in (carrier, *waiting):
-            wanted = {deed.claim.name for deed in one.deeds}
+            wanted = {deed.apart for deed in one.deeds}
             goes = one.waits and names.isdisjoint(wanted)
             if one is not carrier:
-                in_time = self.since < one.deadline <= latest
+                in_time = self.since < self._ends_for(one) <= latest
                 goes = goes and in_time and not (self.is_plain or one.must_go_alone)
             if goes:
                 names |= wanted
                 count += len(wanted)
                 self.members.append(one)
                 one.begin(self.deadline)
-            if count >= ENOUGH:
+            if count >= enough:
                 break
 
+    def _ends_for(self, one: Member[E, A]) -> float:
+        """Return when a request that is sent for it now ends."""
+        return Turn(self.turn.patience).come(self.since, deadline=one.deadline)
+
     @property
-    def deeds(self) -> list[Deed]:
+    def deeds(self) -> list[E]:
         """What all of them want."""
         return [deed for one in self.members for deed in one.deeds]
 
-    def tell(self, tokens: Sequence[int | None]) -> None:
-        """Tell each what was done, of all the deeds in their order."""
+    def tell(self, answers: Sequence[A]) -> None:
+        """Tell each what was done, of all the errands in their order."""
         begin = 0
         for one in self.members:
             end = begin + len(one.deeds)
-            one.tell(list(tokens[begin:end]))
+            one.tell(list(answers[begin:end]), self.turn)
             begin = end
 
     def fail(self, error: Exception) -> None:

@@ -50,7 +50,7 @@ UNHEARD = 0.25
 """Until somebody listens, the first of ours at a name asks by itself so often."""
 
 UNHEARD_BEHIND = 1.0
-"""And the others so often."""
+"""And the others so often, where nobody will listen or look for them."""
 
 REQUEST = 2.0
 """How long one look may take."""
@@ -137,14 +137,27 @@ class Inbox:
                 self.lines.forget(claim_id, now=self._clock.now())
                 self._wakeups.forget(claim_id)
 
+    def lose(self, claim: Claim) -> None:
+        """Know that the claim was turned away, and so most likely all of ours at its name.
+
+        They ask again, without a place that they rely on.
+        """
+        with self.state:
+            found = self.lines.behind(claim)
+        self.ring(found)
+        for claim_id in found:
+            self.forget(claim_id)
+
     def wait(self, claim: Claim, *, deadline: float) -> None:
         """Return when the claim should ask again."""
         is_running = self._background.is_running()
         subscription = self._subscription if is_running else None
         now = self._clock.now()
         if not is_running or (subscription is None and now >= self._unheard_until):
-            pause = UNHEARD if self.lines.is_first(claim) else UNHEARD_BEHIND
-            deadline = min(deadline, now + pause)
+            if self.lines.is_first(claim):
+                deadline = min(deadline, now + UNHEARD)
+            elif not is_running:
+                deadline = min(deadline, now + UNHEARD_BEHIND)
         self._wakeups.wait(claim.id, deadline=deadline, subscription=subscription)
         if self._refused is not None:
             raise self._refused
@@ -250,7 +263,7 @@ class Inbox:
                 self.lines.rings = True
             self._subscription, self._refused = subscription, None
             # What was rung before somebody listened is lost.
-            self._ring_all(run)
+            self._look_for_all(run)
             return self._attend(subscription, run)
         finally:
             if self._subscription is subscription:
@@ -289,7 +302,7 @@ class Inbox:
             if not subscription.listen(until=until):
                 return True
             if self._clock.now() > until + OVERSLEPT:
-                self._ring_all(run)  # their own timers are late, and so is all they know
+                self._look_for_all(run)  # their own timers are late, and so is all they know
         return False
 
     def _poll(self, run: Run) -> None:
@@ -312,7 +325,7 @@ class Inbox:
             until = min(due_at, self._unheard_until, now + LONGEST)
             runtime.wait_for(run.kicked, deadline=until, clock=self._clock)
             if are_any and self._clock.now() > until + OVERSLEPT:
-                self._ring_all(run)  # their own timers are late, and so is all they know
+                self._look_for_all(run)  # their own timers are late, and so is all they know
 
     def _ends(self, run: Run) -> bool:
         with self.state:
@@ -365,6 +378,13 @@ class Inbox:
                 for one in stale[:-AT_ONCE]:
                     del self._called[one]
         self._wakeups.ring(claim_id)
+
+    def _look_for_all(self, run: Run) -> None:
+        """Look at every line, and let those ask whom a look at the first of a line may miss."""
+        with self.state:
+            self.lines.look_now(now=self._clock.now())
+            found = self.lines.sharing
+        self._ring_each(found, run)
 
     def _ring_all(self, run: Run) -> None:
         with self.state:

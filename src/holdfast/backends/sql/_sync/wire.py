@@ -15,8 +15,9 @@ from holdfast.backends.sql import refusals as sentences
 from holdfast.backends.sql.pool import links
 from holdfast.backends.sql.pool.threads import Pool
 from holdfast.backends.sql.round_trips import RoundTrips
+from holdfast.backends.sql.turns import Turn
 from holdfast.core.backoff import delay
-from holdfast.errors import LockError, OutcomeUnknown
+from holdfast.errors import BackendUnavailable, LockError, OutcomeUnknown
 from holdfast.runtime import threads as runtime
 
 if TYPE_CHECKING:
@@ -54,7 +55,12 @@ class Wire(Generic[L]):
 
     `errors` are those of its driver. Every request raises BackendUnavailable if nothing was
     done, and OutcomeUnknown if something may have been.
+
+    Every request ends by its deadline. With a `request_timeout` it also has no more than that
+    from the moment it gets its connection; see `turns`.
     """
+
+    request_timeout: float | None = None
 
     def __init__(
         self,
@@ -86,27 +92,30 @@ class Wire(Generic[L]):
 
     # -- asking ------------------------------------------------------------------------
 
-    def ask(self, request: Ask, *, deadline: float) -> Rows:
+    def ask(self, request: Ask, *, deadline: float, turn: Turn | None = None) -> Rows:
         """Return the rows of one statement, which is committed when they are here."""
-        [rows] = self.ask_all((request,), deadline=deadline)
+        [rows] = self.ask_all((request,), deadline=deadline, turn=turn)
         return rows
 
-    def ask_all(self, requests: Sequence[Ask], *, deadline: float) -> Sequence[Rows]:
+    def ask_all(
+        self, requests: Sequence[Ask], *, deadline: float, turn: Turn | None = None
+    ) -> Sequence[Rows]:
         """Return the rows of several, done together or not at all, in one round trip."""
-        if len(requests) == 1 or not self._framing.opening:
-            return self._patiently(
-                lambda link: link.exchange(requests, deadline=deadline), deadline
-            )
-        return self._patiently(lambda link: self._as_one(link, requests, deadline), deadline)
+        return self._patiently(
+            lambda link, until: self._as_one(link, requests, until), deadline, turn
+        )
 
-    def transact(self, begin: Callable[[], Steps[T]], *, deadline: float) -> T:
+    def transact(
+        self, begin: Callable[[], Steps[T]], *, deadline: float, turn: Turn | None = None
+    ) -> T:
         """Do the steps in one transaction, anew if the server rolls it back for another's sake."""
-        framing = self._framing
 
-        def trips() -> RoundTrips[T]:
+        def trips(framing: Framing) -> RoundTrips[T]:
             return RoundTrips(begin(), begin=framing.begin, commit=framing.commit)
 
-        return self._patiently(lambda link: self._do(link, trips(), deadline), deadline)
+        return self._patiently(
+            lambda link, until: self._do(link, trips(self._framing_of(link)), until), deadline, turn
+        )
 
     def look(self, begin: Callable[[], Steps[T]], *, deadline: float) -> T:
         """Do steps that write nothing, without a transaction."""
@@ -114,10 +123,18 @@ class Wire(Generic[L]):
         def trips() -> RoundTrips[T]:
             return RoundTrips(begin(), begin=(), commit=())
 
-        return self._patiently(lambda link: self._do(link, trips(), deadline), deadline)
+        return self._patiently(lambda link, until: self._do(link, trips(), until), deadline)
+
+    def _framing_of(self, link: L) -> Framing:
+        """Return how a transaction on this connection begins and ends."""
+        del link
+        return self._framing
 
     def _as_one(self, link: L, requests: Sequence[Ask], deadline: float) -> Sequence[Rows]:
-        opening, closing = self._framing.opening, self._framing.closing
+        framing = self._framing_of(link)
+        opening, closing = framing.opening, framing.closing
+        if not opening or (len(requests) == 1 and not framing.frames_one):
+            return link.exchange(requests, deadline=deadline)
         try:
             answers = link.exchange([*opening, *requests, *closing], deadline=deadline)
         except self._errors:
@@ -128,7 +145,10 @@ class Wire(Generic[L]):
     def _do(self, link: L, trips: RoundTrips[T], deadline: float) -> T:
         try:
             while (requests := trips.next()) is not None:
-                trips.answered(link.exchange(requests, deadline=deadline))
+                if trips.has_begun or not self._framing_of(link).frames_one:
+                    trips.answered(link.exchange(requests, deadline=deadline))
+                else:
+                    trips.answered(self._as_one(link, requests, deadline))
         except self._errors as error:
             if trips.has_begun:
                 self._roll_back(link, deadline)
@@ -152,21 +172,37 @@ class Wire(Generic[L]):
         if not link.is_open:
             return
         try:
-            link.exchange(self._framing.roll_back, deadline=deadline)
+            link.exchange(self._framing_of(link).roll_back, deadline=deadline)
         except self._failures:
             link.close()  # which ends it as well
 
-    def _patiently(self, work: Callable[[L], T], deadline: float) -> T:
+    def _patiently(
+        self,
+        work: Callable[[L, float], T],
+        deadline: float,
+        turn: Turn | None = None,
+    ) -> T:
         attempt = 0
+        refusal: LockError | None = None
+        turn = turn or Turn(self.request_timeout)
         while True:
-            link = self._pool.take(deadline)
+            turn.wait()
             try:
-                answer = work(link)
+                link = self._pool.take(deadline, turn)
+            except BackendUnavailable as late:
+                if refusal is None or self._clock.now() < turn.until:
+                    raise
+                # The server did answer: that its refusal left no time to connect again is not why.
+                raise refusal from late
+            try:
+                answer = work(link, turn.until)
             except self._errors as error:
                 pause = self._pause(error, attempt)
-                is_late = self._clock.now() + pause >= deadline
+                again_at = self._clock.now() + pause
+                is_late = again_at >= turn.until
+                refusal = self.refusals.refused(error, where=self.where)
                 if is_late or not self._may_repeat(error, link):
-                    raise self.refusals.refused(error, where=self.where) from error
+                    raise refusal from error
             except Exception:
                 raise  # nothing of it is open any more
             except BaseException:
@@ -179,6 +215,7 @@ class Wire(Generic[L]):
             finally:
                 self._pool.put_back(link)
             attempt += 1
+            turn.give_way(again_at)
             runtime.sleep(pause)
 
     def _may_repeat(self, error: Exception, _link: L) -> bool:

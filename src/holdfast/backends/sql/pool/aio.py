@@ -8,8 +8,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from holdfast.backends.sql.pool.links import Link
-from holdfast.errors import BackendUnavailable
+from holdfast.backends.sql.pool.links import Link, none_free
+from holdfast.backends.sql.turns import Progress, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -54,15 +54,22 @@ class Pool(Generic[L]):
         self._links: weakref.WeakSet[L] = weakref.WeakSet()
         self._idle: list[L] = []
         self._waiting: deque[asyncio.Future[L]] = deque()
+        self._progress = Progress()
 
-    async def take(self, deadline: float) -> L:
-        """Return a connection that is the caller's alone until it is put back."""
+    async def take(self, deadline: float, turn: Turn | None = None) -> L:
+        """Return a connection that is the caller's alone until it is put back.
+
+        To connect is part of the request, and has to be done within the time of its turn.
+        """
+        turn = turn or Turn()
         while True:
-            link = self._next() or await self._turn(deadline)
+            link = self._next() or await self._turn(deadline, turn.patience)
+            until = turn.come(self._clock.now(), deadline=deadline)
             if not link.is_open:
                 try:
-                    await self._connect(link, deadline)
+                    await self._connect(link, until)
                 except BaseException:
+                    self._progress.failed(self._clock.now())
                     self.discard(link)
                     raise
                 return link
@@ -80,12 +87,19 @@ class Pool(Generic[L]):
         self._links.add(link)
         return link
 
-    async def _turn(self, deadline: float) -> L:
+    async def _turn(self, deadline: float, patience: float | None) -> L:
         turn: asyncio.Future[L] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        left = deadline - self._clock.now()
+        since = now = self._clock.now()
         try:
-            await asyncio.wait([turn], timeout=max(0.0, left))
+            while not turn.done():
+                ends_at = self._progress.ends_at(since=since, patience=patience, deadline=deadline)
+                if now >= ends_at:
+                    break
+                # Nobody wakes those who wait when a request ahead fails: they look by themselves.
+                left = ends_at - now if patience is None else min(ends_at - now, patience)
+                await asyncio.wait([turn], timeout=left)
+                now = self._clock.now()
         except BaseException:
             if turn.done():
                 self.put_back(turn.result())  # it was for us, and we go
@@ -96,15 +110,16 @@ class Pool(Generic[L]):
                 with suppress(ValueError):
                     self._waiting.remove(turn)
         if turn.cancelled():
-            raise BackendUnavailable(f"{self._where}: no connection was free in time")
+            raise none_free(where=self._where)
         return turn.result()
 
     def put_back(self, link: L) -> None:
         """Let others have it; a closed one is forgotten."""
+        link.used_at = self._clock.now()
+        (self._progress.answered if link.is_open else self._progress.failed)(link.used_at)
         if not link.is_open or link.is_lent or link not in self._links:
             self.discard(link)  # or the pool was closed meanwhile
             return
-        link.used_at = self._clock.now()
         self._idle.append(link)
         self._serve()
 

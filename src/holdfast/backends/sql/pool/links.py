@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from holdfast.errors import BackendUnavailable, LockError
+
 
 class Link(Protocol):
     """One connection, used by one request at a time; known before it is made."""
@@ -28,3 +30,8 @@ class Link(Protocol):
     def disinherit(self) -> None:
         """Let go, in a forked child, of what the parent uses: without a word to the server."""
         ...
+
+
+def none_free(*, where: str) -> LockError:
+    """Return the error of a request that got no connection, so that nothing was asked."""
+    return BackendUnavailable(f"{where}: no connection was free in time")

@@ -8,8 +8,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from holdfast.backends.sql.pool.links import Link
-from holdfast.errors import BackendUnavailable
+from holdfast.backends.sql.pool.links import Link, none_free
+from holdfast.backends.sql.turns import Progress, Turn
 from holdfast.runtime.threads import Event
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ JUST_NOW = 0.001
 it so soon might as well end it after the look."""
 
 
-class Turn(Generic[L]):
+class Waiter(Generic[L]):
     """One who waits, and what was given to it."""
 
     def __init__(self) -> None:
@@ -71,19 +71,26 @@ class Pool(Generic[L]):
         # Weakly: one that an interrupt took from its owner counts no more.
         self._links: weakref.WeakSet[L] = weakref.WeakSet()
         self._idle: list[L] = []
-        self._waiting: deque[Turn[L]] = deque()
+        self._waiting: deque[Waiter[L]] = deque()
+        self._progress = Progress()
 
-    def take(self, deadline: float) -> L:
-        """Return a connection that is the caller's alone until it is put back."""
+    def take(self, deadline: float, turn: Turn | None = None) -> L:
+        """Return a connection that is the caller's alone until it is put back.
+
+        To connect is part of the request, and has to be done within the time of its turn.
+        """
+        turn = turn or Turn()
         while True:
             with self._state:
                 link = self._next()
             if link is None:
-                link = self._turn(deadline)
+                link = self._turn(deadline, turn.patience)
+            until = turn.come(self._clock.now(), deadline=deadline)
             if not link.is_open:
                 try:
-                    self._connect(link, deadline)
+                    self._connect(link, until)
                 except BaseException:  # an interrupt, or no way there: its place is free again
+                    self._progress.failed(self._clock.now())
                     self.discard(link)
                     raise
                 return link
@@ -101,11 +108,12 @@ class Pool(Generic[L]):
         self._links.add(link)
         return link
 
-    def _turn(self, deadline: float) -> L:
-        turn = Turn[L]()
+    def _turn(self, deadline: float, patience: float | None) -> L:
+        turn, since = Waiter[L](), self._clock.now()
         try:
             while self._given(turn) is None:
-                left = deadline - self._clock.now()
+                ends_at = self._progress.ends_at(since=since, patience=patience, deadline=deadline)
+                left = ends_at - self._clock.now()
                 if left <= 0:
                     break
                 turn.has_come.wait(min(left, LOOK_AGAIN))
@@ -117,14 +125,14 @@ class Pool(Generic[L]):
             with self._state, suppress(ValueError):
                 self._waiting.remove(turn)
         if (link := turn.link) is None:
-            raise BackendUnavailable(f"{self._where}: no connection was free in time")
+            raise none_free(where=self._where)
         return link
 
     def _is_usable(self, link: L) -> bool:
         idle = self._clock.now() - link.used_at
         return idle < self._idle_for and (idle < JUST_NOW or link.is_sound())
 
-    def _given(self, turn: Turn[L]) -> L | None:
+    def _given(self, turn: Waiter[L]) -> L | None:
         """Return what was given to the one who waits; None if it has to wait on."""
         with self._state:
             if turn.link is None and turn not in self._waiting:
@@ -135,6 +143,7 @@ class Pool(Generic[L]):
     def put_back(self, link: L) -> None:
         """Let others have it; a closed one is forgotten."""
         link.used_at = self._clock.now()
+        (self._progress.answered if link.is_open else self._progress.failed)(link.used_at)
         with self._state:
             # Not one that is closed or lent, nor where the pool was closed meanwhile.
             is_wanted = link.is_open and not link.is_lent and link in self._links

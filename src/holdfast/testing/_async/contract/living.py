@@ -36,7 +36,7 @@ NAMES = (
     "stra\u00dfe",
     "strasse",
     "{door}",
-    "door{x}",
+    "door{1}",
     "a/b",
     "a%2Fb",
     "../door",

@@ -36,7 +36,7 @@ class LawsOfLosing(Trials):
                 lease.check()
             backend.come_back()
 
-        self.undisturbed(hear_nothing, ttl=2 * self.ttl)
+        self.undisturbed(hear_nothing, ttl=4 * self.ttl)
 
     def test_law_07_leaving_the_block_raises(self) -> None:
         """A body that ends after the loss is told so, though it asked nobody."""

@@ -1,0 +1,12 @@
+"""Many of one client that ask for one name at once."""
+
+from __future__ import annotations
+
+from backends.mysql import each_server
+from backends.sql.crowd_laws import CrowdLaws
+
+server = each_server.server
+
+
+class TestCrowd(CrowdLaws):
+    """On MariaDB and MySQL."""

@@ -1,0 +1,9 @@
+"""Many of one client that ask for one name at once."""
+
+from __future__ import annotations
+
+from backends.sql.crowd_laws import CrowdLaws
+
+
+class TestCrowd(CrowdLaws):
+    """On PostgreSQL."""
