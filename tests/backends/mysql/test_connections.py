@@ -13,7 +13,7 @@ import pytest
 from asyncmy.errors import OperationalError
 
 from holdfast import BackendUnavailable, OutcomeUnknown
-from holdfast.backends.mysql import session
+from holdfast.backends.mysql import session, session_variables
 from holdfast.backends.mysql.link import aio
 from holdfast.backends.sql.pool.threads import JUST_NOW
 from holdfast.backends.sql.steps import Ask, AskMany
@@ -235,7 +235,7 @@ def test_a_row_that_stays_locked_is_waited_for_until_the_deadline(wire, server, 
         cursor.execute(f"SELECT * FROM {numbers} FOR UPDATE")
         waiting = wire.flavour.start(wire.transact, adding(numbers, 1))
         with pytest.raises(BackendUnavailable):
-            wire.transact(adding(numbers, 1), within=session.LONGEST_LOCK_WAIT + 0.5)
+            wire.transact(adding(numbers, 1), within=session_variables.LONGEST_LOCK_WAIT + 0.5)
         other.rollback()
 
     assert waiting.result() == 1

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from holdfast import BackendUnavailable, OutcomeUnknown
-from holdfast.backends.postgresql import session
+from holdfast.backends.postgresql import session_variables
 from holdfast.backends.postgresql._sync.wire import PostgresqlWire
 from holdfast.backends.postgresql.addresses import address_of_url
 from holdfast.backends.sql.steps import Ask, AskMany
@@ -30,7 +30,7 @@ def sessions(server: PostgresqlServer, which: str = "true") -> int:
 @pytest.fixture
 def numbers(server):
     """Give a table of two rows that no other test has."""
-    name = f"n{os.urandom(4).hex()}"
+    name = f"public.n{os.urandom(4).hex()}"
     server.run(f"CREATE TABLE {name} (k int PRIMARY KEY, v int NOT NULL)")
     server.run(f"INSERT INTO {name} VALUES (1, 0), (2, 0)")
     yield name
@@ -229,7 +229,7 @@ def test_a_row_that_stays_locked_is_waited_for_until_the_deadline(wire, server, 
         with pytest.raises(BackendUnavailable):
             given_up.result()
         with pytest.raises(BackendUnavailable):
-            wire.transact(add_one(numbers), within=session.LONGEST_LOCK_WAIT + 0.2)
+            wire.transact(add_one(numbers), within=session_variables.LONGEST_LOCK_WAIT + 0.2)
         eventually(lambda: sessions(server, waits) <= 1, what="who gave up waits no longer")
 
     assert waiting.result() == 2

@@ -85,9 +85,23 @@ def test_a_standby_takes_no_locks(wire_to, guarded) -> None:
         wire = wire_to(standby.url())
 
         with pytest.raises(BackendUnavailable, match=r"no writes: it is a standby.*by itself"):
-            wire.ask("CREATE TABLE x ()", within=5.0)  # a busy machine connects late
+            wire.ask("CREATE TABLE public.x ()", within=5.0)  # a busy machine connects late
 
         assert wire.inner.greeting.is_standby
+
+
+def test_a_refusal_is_reported_though_the_server_then_hangs(wire_to, guarded) -> None:
+    """It is asked again on a new connection; that this one is late is not why nothing was done."""
+    with Standby(guarded) as standby:
+        wire = wire_to(standby.url())
+        asking = wire.flavour.start(wire.ask, "CREATE TABLE public.x ()", within=8.0)
+        eventually(lambda: refusals_of(standby), what="it is asked, and refuses")
+
+        standby.pause()
+        error = asking.exception()
+        standby.resume()
+
+    assert "no writes: it is a standby" in str(error)
 
 
 def test_a_standby_that_is_promoted_meanwhile_takes_locks(flavour, guarded, name) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
-from holdfast.backends.mysql.session import SETTINGS
+from holdfast.backends.mysql.session import for_each_pinned
+from holdfast.backends.mysql.session_variables import MARIADB, MYSQL
 from holdfast.backends.sql.clients import is_engine, place
 from holdfast.backends.sql.steps import Ask
 from holdfast.errors import BackendUnavailable, ConfigurationError
@@ -18,26 +18,39 @@ if TYPE_CHECKING:
 IN_TRANSACTION = 1
 """The server says so with every answer, by this bit of its status."""
 
-CHANGED = tuple(re.findall(r"(\w+) = ", " ".join(one.statement for one in SETTINGS)))
-"""What our settings change, but for the isolation, which has a statement of its own."""
+FROZEN_SECONDS = 2.0
+"""A session whose statements all begin so far from the present was told what time it is."""
+
+# Each value stands behind its name: which there are differs from server to server.
+_ISOLATION = "'isolation', @@SESSION"
+_CLOCKS = "UNIX_TIMESTAMP(NOW(6)) - UNIX_TIMESTAMP(SYSDATE(6))"
+LOOK = Ask(
+    f"SELECT 'clock', {_CLOCKS} /*{MARIADB} , {_ISOLATION}.tx_isolation */"
+    f" /*{MYSQL} , {_ISOLATION}.transaction_isolation */, "
+    + for_each_pinned(lambda one: f"'{one.name}', @@SESSION.{one.name}")
+)
+"""Asks how the session is."""
 
 
-def look(server_version: str) -> Ask:
-    """Return what asks how the session is."""
-    # MariaDB from 11.1 on knows both names, MySQL 8 the second alone.
-    isolation = "tx" if "mariadb" in server_version.lower() else "transaction"
-    names = (f"{isolation}_isolation", *CHANGED)
-    return Ask(f"SELECT {', '.join(f'@@SESSION.{one}' for one in names)}")
+def restoring(rows: Rows, *, where: str) -> Sequence[Ask]:
+    """Return what makes the session what it was, from the answer to `LOOK`.
 
-
-def restoring(rows: Rows) -> Sequence[Ask]:
-    """Return what makes the session what it was, from the answer to `look`."""
-    [(isolation, *values)] = rows
+    Raises for a session with a clock of its own (`SET timestamp`): by that no lease can be counted,
+    and to set it right would take a right that the user may lack.
+    """
+    [row] = rows
+    found = dict(zip(row[::2], row[1::2], strict=True))
+    if abs(found.pop("clock")) > FROZEN_SECONDS:
+        raise BackendUnavailable(
+            f"{where}: SET timestamp has stopped the clock of your connection, and a lease needs a "
+            "running one; execute SET timestamp = DEFAULT, or give the locks another connection"
+        )
+    isolation = found.pop("isolation").replace("-", " ")
     return (
         # What our statements hand on to each other, and may be long.
         Ask("SET @holdfast_deeds = NULL, @holdfast_ready = NULL"),
-        Ask(f"SET SESSION TRANSACTION ISOLATION LEVEL {isolation.replace('-', ' ')}"),
-        Ask(f"SET SESSION {', '.join(f'{one} = %s' for one in CHANGED)}", values),
+        Ask(f"SET SESSION TRANSACTION ISOLATION LEVEL {isolation}"),
+        Ask(f"SET SESSION {', '.join(f'{one} = %s' for one in found)}", tuple(found.values())),
     )
 
 

@@ -4,39 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.backends.mysql.session_variables import IDLE, PINNED
 from holdfast.backends.sql.round_trips import Framing
 from holdfast.backends.sql.steps import Ask
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from holdfast.backends.sql.session_variables import Pinned
     from holdfast.backends.sql.steps import Rows
-
-IDLE = 60.0
-"""The server ends a connection that nobody used for so long: that of a client which could not give
-it back."""
 
 LONGEST_PAUSE = 3.0
 """A client that stands still in its transaction for longer loses it. Otherwise the name that it
 has locked would be closed to all until it goes on: its machine may sleep."""
 
-LONGEST_LOCK_WAIT = 2.0
-"""Who waits for a row longer is told so, and asks anew. A request that its client has given up
-does not wait much longer than that, and then comes late."""
+
+def for_each_pinned(form: Callable[[Pinned], str]) -> str:
+    """Return a list of what `form` says of each, of which a server reads those that it has."""
+    everywhere = ", ".join(form(one) for one in PINNED if not one.on)
+    return everywhere + "".join(f" /*{one.on} , {form(one)} */" for one in PINNED if one.on)
+
 
 SETTINGS: Sequence[Ask] = (
     # Every read that decides comes after the lock, and has to see what others wrote until then.
     Ask("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", ()),
-    # What a mode of the server's would change is said here: how text is quoted, and whether a
-    # value that does not fit is cut. Notes would cost a round trip each.
-    Ask(
-        "SET SESSION autocommit = 1, time_zone = '+00:00', sql_notes = 0,"
-        " sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',"
-        f" wait_timeout = {IDLE:.0f}, innodb_lock_wait_timeout = {LONGEST_LOCK_WAIT:.0f},"
-        f" lock_wait_timeout = {LONGEST_LOCK_WAIT:.0f}, group_concat_max_len = 65536",
-        (),
-    ),
+    Ask(f"SET SESSION {for_each_pinned(lambda one: f'{one.name} = {one.value}')}", ()),
 )
 GREETING: Sequence[Ask] = (*SETTINGS, Ask("SELECT SYSDATE(6), SLEEP(0.001), SYSDATE(6)", ()))
 

@@ -223,15 +223,15 @@ def _permissions(rights: Rights) -> Finding:
 
 
 def _isolation(settings: Mapping[str, str]) -> Finding:
-    level = settings.get("default_transaction_isolation", "read committed")
-    if level in ("read committed", "read uncommitted"):
-        return Finding("ok", "isolation", "read committed, as our statements need it")
+    level = settings.get("transaction_isolation", "read committed")
+    if level == "read committed":
+        return Finding("ok", "isolation", "read committed, whatever the server's default is")
     return Finding(
-        "warning",
+        "error",
         "isolation",
-        f"default_transaction_isolation is {level}: where two ask for a name at once, one of them "
-        "fails and is repeated, again and again on a busy name; nothing is wrong, but slow",
-        "ALTER ROLE ... SET default_transaction_isolation = 'read committed', for those who lock",
+        f"our transactions run as {level}, although we set READ COMMITTED: a read after a lock may "
+        "miss what others have just written",
+        "find out what changes that setting between this client and the server, such as a pooler",
     )
 
 

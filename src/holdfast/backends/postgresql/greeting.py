@@ -9,11 +9,6 @@ SELECT pg_backend_pid(), pg_is_in_recovery(), current_setting('server_version_nu
     current_setting('default_transaction_isolation'), current_setting('synchronous_commit')
 """
 
-# A session keeps the plans of what it has prepared. Of a small table the server would read all
-# rows, and go on so when there are thousands, until the table has been cleaned or analysed. Said
-# only where statements are prepared: a pooler's or a lent connection is used by others afterwards.
-BY_INDEX = "SET enable_seqscan = off"
-
 
 @dataclass(frozen=True, slots=True)
 class Greeting:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+# Those of our own session. Of what it pins against transactions that stand still, the default is
+# what others have.
 SETTINGS = """
-SELECT name, setting FROM pg_settings WHERE name IN (
+SELECT name, CASE name WHEN 'idle_in_transaction_session_timeout' THEN reset_val ELSE setting END
+FROM pg_settings WHERE name IN (
     'server_encoding', 'fsync', 'synchronous_commit', 'synchronous_standby_names',
-    'default_transaction_isolation', 'default_transaction_read_only', 'max_connections',
+    'transaction_isolation', 'default_transaction_read_only', 'max_connections',
     'superuser_reserved_connections', 'reserved_connections', 'idle_session_timeout',
     'idle_in_transaction_session_timeout', 'tcp_keepalives_idle', 'tcp_keepalives_interval',
     'tcp_keepalives_count'

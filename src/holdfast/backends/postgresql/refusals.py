@@ -72,6 +72,14 @@ _CONNECTING = (
 )
 _UNREACHABLE = (
     (
+        r"statement pooling mode",
+        ConfigurationError,
+        (
+            "{where} is a pooler in statement mode, which does not allow transactions, and locks "
+            "need them; set pool_mode to transaction or session, or give the server's own address"
+        ),
+    ),
+    (
         r"could not translate host name|failed to resolve|Name or service not known",
         BackendUnavailable,
         "{where}: the host name has no address; correct it, or see to the name service",

@@ -1,29 +1,47 @@
-"""What is said when a transaction begins and ends."""
+"""What is said when a session becomes ours, and when a transaction begins and ends."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from holdfast.backends.postgresql.session_variables import PINNED, PINNED_FOR_SESSIONS
 from holdfast.backends.sql.round_trips import Framing
 from holdfast.backends.sql.steps import Ask
 
-LONGEST_PAUSE = 2.0
-"""A client that stands still in its transaction for longer loses it. Otherwise the name that it
-has locked would be closed to all until it goes on: its machine may sleep."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-LONGEST_LOCK_WAIT = 2.0
-"""Who waits for a row longer is told so, and asks anew. A request that its client has given up
-does not wait much longer than that, and then comes late."""
+    from holdfast.backends.sql.session_variables import Pinned
 
 # Every read that decides comes in a statement after the one that locks, and has to see what
 # others wrote until then. The server's default may be another isolation.
-_BEGIN = Ask("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE")
-# And every read goes by an index: the planner, which knows nothing of a young table, may think
-# that a line of thousands is short, and keep that plan.
-_SETTINGS = Ask(
-    "SELECT set_config('idle_in_transaction_session_timeout', $1, true),"
-    " set_config('lock_timeout', $2, true),"
-    " set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)",
-    (f"{LONGEST_PAUSE * 1000:.0f}", f"{LONGEST_LOCK_WAIT * 1000:.0f}"),
-)
+_BEGIN = Ask("BEGIN ISOLATION LEVEL READ COMMITTED")
+_COMMIT, _ROLL_BACK = (Ask("COMMIT"),), (Ask("ROLLBACK"),)
+
+
+def _set(pinned: Sequence[Pinned], version: int, *, for_transaction: bool) -> Ask:
+    known = [one for one in pinned if version >= int(one.on or 0)]
+    settings = ", ".join(
+        f"set_config(${number}, ${number + 1}, {for_transaction})"
+        for number in range(1, 2 * len(known), 2)
+    )
+    return Ask(f"SELECT {settings}", [said for one in known for said in (one.name, one.value)])
+
+
+def pinning(version: int) -> Ask:
+    """Return what pins a session of our own, on a server of this `server_version_num`."""
+    return _set([*PINNED, *PINNED_FOR_SESSIONS], version, for_transaction=False)
+
 
 # What is sent in one round trip is one transaction by itself.
-FRAMING = Framing(begin=(_BEGIN, _SETTINGS), commit=(Ask("COMMIT"),), roll_back=(Ask("ROLLBACK"),))
+FRAMING = Framing(begin=(_BEGIN,), commit=_COMMIT, roll_back=_ROLL_BACK)
+"""Of a session that is pinned."""
+
+
+def framing_where_shared(version: int) -> Framing:
+    """Return how a transaction is framed on a session that others use too, as by a pooler.
+
+    It pins what it relies on, and takes that with it when it ends; so does one that only looks.
+    """
+    begin = (_BEGIN, _set(PINNED, version, for_transaction=True))
+    return Framing(begin, _COMMIT, _ROLL_BACK, opening=begin, closing=_COMMIT, frames_one=True)

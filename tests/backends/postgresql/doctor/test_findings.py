@@ -52,17 +52,11 @@ def test_a_server_that_is_well(diagnosed, server, user, tables) -> None:
     ("setting", "expected"),
     [
         ("synchronous_commit = off", ("durability", "warning", "forgets the leases and tokens")),
-        ("default_transaction_isolation = serializable", ("isolation", "warning", "serializable")),
-        (
-            "default_transaction_isolation = 'repeatable read'",
-            ("isolation", "warning", "is repeatable read"),
-        ),
         ("default_transaction_read_only = on", ("read only", "error", "nothing can be locked")),
         (
             "idle_in_transaction_session_timeout = 0",
             ("forgotten transactions", "note", "is never ended"),
         ),
-        ("idle_session_timeout = '60s'", ("idle sessions", "warning", "is 60 s")),
         ("tcp_keepalives_idle = 7200", ("keepalives", "note", "notices only after 7")),
     ],
 )
@@ -75,6 +69,20 @@ def test_a_setting_that_takes_something_away(finding, server, user, setting, exp
     assert found.level == level
     assert words in found.message
     assert found.remedy
+
+
+@pytest.mark.parametrize(
+    "setting", ["default_transaction_isolation = serializable", "idle_session_timeout = '60s'"]
+)
+def test_a_default_that_our_sessions_pin_takes_nothing_away(
+    diagnosed, server, user, setting
+) -> None:
+    server.run(f"ALTER ROLE {user} SET {setting}")
+
+    found = {one.subject: one.level for one in diagnosed(server.url(user=user))}
+
+    assert found["isolation"] == "ok"
+    assert "idle sessions" not in found
 
 
 # -- what an operator does to the whole server ---------------------------------------------
@@ -225,6 +233,28 @@ def test_a_pooler_in_session_mode(finding) -> None:
 
     assert found.level == "ok"
     assert "session mode" in found.message
+
+
+def test_idle_sessions_that_are_ended_where_a_session_is_not_ours_to_keep(
+    finding, pooler, server
+) -> None:
+    server.run("CREATE DATABASE hasty")
+    try:
+        server.run("ALTER DATABASE hasty SET idle_session_timeout = '60s'")
+        found = finding("idle sessions", pooler.url("hasty"))
+    finally:
+        server.run("DROP DATABASE hasty WITH (FORCE)")
+
+    assert found.level == "warning"
+    assert "is 60 s" in found.message
+
+
+def test_a_proxy_that_undoes_our_isolation() -> None:
+    settings = {**WELL.settings, "transaction_isolation": "serializable"}
+
+    found = findings(replace(WELL, settings=settings))
+
+    assert [one.level for one in found if one.subject == "isolation"] == ["error"]
 
 
 # -- version -------------------------------------------------------------------------------

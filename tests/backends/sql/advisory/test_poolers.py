@@ -67,7 +67,7 @@ def test_a_transaction_pooler_that_hides_takes_no_lock_it_could_lose(
         assert lease.lost.wait(20)
         # What was set for our session, and locked by it, has reached the pooler's.
         other.execute("SELECT pg_advisory_unlock_all()")
-        other.execute("RESET idle_session_timeout")
+        other.execute("RESET ALL")
 
 
 def test_session_mode_serves(flavour, sessions, name):

@@ -8,6 +8,7 @@ from holdfast.backends.mysql import advisory_findings, refusals
 from holdfast.backends.mysql.addresses import OPTIONS, address_of_url
 from holdfast.backends.mysql.advisory import MysqlStatements
 from holdfast.backends.mysql.link.aio import Link
+from holdfast.backends.mysql.session import SETTINGS
 from holdfast.backends.sql._async.advisory import AsyncAdvisoryBackend
 from holdfast.backends.sql._async.advisory_connection import AsyncAdvisoryConnection
 from holdfast.backends.sql.steps import Ask
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.model import Finding
     from holdfast.runtime.clock import Clock
 
-GREETING = Ask("SELECT CONNECTION_ID(), @@GLOBAL.read_only", ())
+GREETING = (*SETTINGS, Ask("SELECT CONNECTION_ID(), @@GLOBAL.read_only", ()))
 
 
 class AsyncMysqlAdvisoryBackend(AsyncAdvisoryBackend):
@@ -47,7 +48,7 @@ class AsyncMysqlAdvisoryBackend(AsyncAdvisoryBackend):
         link = Link(clock=self._clock, where=self.location)
         try:
             await link.connect(self._address, deadline=deadline)
-            [[(number, is_replica)]] = await link.exchange([GREETING], deadline=deadline)
+            [*_, [(number, is_replica)]] = await link.exchange(GREETING, deadline=deadline)
             self._refuse_replica(str(is_replica))
             await link.exchange([self._statements.last_for(ttl)], deadline=deadline)
             return AsyncAdvisoryConnection(link, number=int(number), told=self._sentence)

@@ -10,6 +10,7 @@ from holdfast.backends.mysql import advisory_findings, refusals
 from holdfast.backends.mysql.addresses import OPTIONS, address_of_url
 from holdfast.backends.mysql.advisory import MysqlStatements
 from holdfast.backends.mysql.link.threads import Link
+from holdfast.backends.mysql.session import SETTINGS
 from holdfast.backends.sql._sync.advisory import AdvisoryBackend
 from holdfast.backends.sql._sync.advisory_connection import AdvisoryConnection
 from holdfast.backends.sql.steps import Ask
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.model import Finding
     from holdfast.runtime.clock import Clock
 
-GREETING = Ask("SELECT CONNECTION_ID(), @@GLOBAL.read_only", ())
+GREETING = (*SETTINGS, Ask("SELECT CONNECTION_ID(), @@GLOBAL.read_only", ()))
 
 
 class MysqlAdvisoryBackend(AdvisoryBackend):
@@ -49,7 +50,7 @@ class MysqlAdvisoryBackend(AdvisoryBackend):
         link = Link(clock=self._clock, where=self.location)
         try:
             link.connect(self._address, deadline=deadline)
-            [[(number, is_replica)]] = link.exchange([GREETING], deadline=deadline)
+            [*_, [(number, is_replica)]] = link.exchange(GREETING, deadline=deadline)
             self._refuse_replica(str(is_replica))
             link.exchange([self._statements.last_for(ttl)], deadline=deadline)
             return AdvisoryConnection(link, number=int(number), told=self._sentence)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holdfast.backends.mysql.lent_connections import (
+    LOOK,
     checked,
-    look,
     refuse_transaction,
     restoring,
 )
@@ -38,9 +38,8 @@ class MysqlLentLink(LentLink, Link):  # type: ignore[misc]
 
     def _prepare(self, *, deadline: float) -> None:
         if self.is_lent:
-            asked = [look(self._connection.server_version)]
-            [rows] = self.exchange(asked, deadline=deadline)
-            self._restoring = restoring(rows)
+            [rows] = self.exchange([LOOK], deadline=deadline)
+            self._restoring = restoring(rows, where=self._where)
 
     def _farewell(self) -> Sequence[Ask]:
         return [Ask("ROLLBACK"), *self._restoring]

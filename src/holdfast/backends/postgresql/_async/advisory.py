@@ -13,6 +13,7 @@ from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
 from holdfast.backends.postgresql.advisory import OLDEST, PostgresqlStatements
 from holdfast.backends.postgresql.greeting import GREETING, Greeting
 from holdfast.backends.postgresql.link.aio import Link
+from holdfast.backends.postgresql.session import pinning
 from holdfast.backends.sql._async.advisory import AsyncAdvisoryBackend
 from holdfast.backends.sql._async.advisory_connection import AsyncAdvisoryConnection
 from holdfast.backends.sql.ringing import NoPush
@@ -59,7 +60,8 @@ class AsyncPostgresqlAdvisoryBackend(AsyncAdvisoryBackend):
                 # somebody else's.
                 await self._prove_session(deadline)
             self._is_pooled = greeting.is_pooled
-            await link.exchange([self._statements.last_for(ttl)], deadline=deadline)
+            settings = [pinning(greeting.version), self._statements.last_for(ttl)]
+            await link.exchange(settings, deadline=deadline)
             return AsyncAdvisoryConnection(link, number=greeting.pid, told=self._sentence)
         except (Error, OSError) as error:
             link.close()

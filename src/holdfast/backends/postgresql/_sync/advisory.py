@@ -15,6 +15,7 @@ from holdfast.backends.postgresql.addresses import ACCEPTED, address_of_url
 from holdfast.backends.postgresql.advisory import OLDEST, PostgresqlStatements
 from holdfast.backends.postgresql.greeting import GREETING, Greeting
 from holdfast.backends.postgresql.link.threads import Link
+from holdfast.backends.postgresql.session import pinning
 from holdfast.backends.sql._sync.advisory import AdvisoryBackend
 from holdfast.backends.sql._sync.advisory_connection import AdvisoryConnection
 from holdfast.backends.sql.ringing import NoPush
@@ -61,7 +62,8 @@ class PostgresqlAdvisoryBackend(AdvisoryBackend):
                 # somebody else's.
                 self._prove_session(deadline)
             self._is_pooled = greeting.is_pooled
-            link.exchange([self._statements.last_for(ttl)], deadline=deadline)
+            settings = [pinning(greeting.version), self._statements.last_for(ttl)]
+            link.exchange(settings, deadline=deadline)
             return AdvisoryConnection(link, number=greeting.pid, told=self._sentence)
         except (Error, OSError) as error:
             link.close()

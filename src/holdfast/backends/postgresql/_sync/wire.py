@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from psycopg import Error
 
 from holdfast.backends.postgresql import refusals
-from holdfast.backends.postgresql.greeting import BY_INDEX, GREETING, Greeting
+from holdfast.backends.postgresql.greeting import GREETING, Greeting
 from holdfast.backends.postgresql.link.threads import Link
-from holdfast.backends.postgresql.session import FRAMING
+from holdfast.backends.postgresql.session import FRAMING, framing_where_shared, pinning
 from holdfast.backends.postgresql.subscription.threads import Subscription
 from holdfast.backends.sql._sync.wire import MOST, Wire
 from holdfast.backends.sql.refusals import no_time
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.backends.postgresql.addresses import Address
+    from holdfast.backends.sql.round_trips import Framing
     from holdfast.runtime.clock import Clock
 
 DRIVERS_ERRORS = (Error, OSError)
@@ -43,6 +44,7 @@ class PostgresqlWire(Wire[Link]):
             most=most,
         )
         self.greeting: Greeting | None = None
+        self._where_shared = framing_where_shared(0)
         self._address = address
 
     def _unconnected(self) -> Link:
@@ -55,13 +57,25 @@ class PostgresqlWire(Wire[Link]):
             link.connect(self._address, deadline=deadline)
             if link.is_lent and self.greeting is not None:
                 return  # once is enough, where nothing is prepared
-            [[row]] = link.exchange([Ask(GREETING)], deadline=deadline)
-            self.greeting = Greeting(link.connection.backend_pid, *row)
-            if not (self.greeting.is_pooled or link.is_lent):
-                link.exchange([Ask(BY_INDEX)], deadline=deadline)
+            # Until it is known to be ours, nothing may outlive the transaction. That stays open
+            # until the next round trip, which a pooler in statement mode refuses.
+            shared = self._where_shared
+            asked = [*shared.begin, Ask(GREETING)]
+            [*_, [row]] = link.exchange(asked, deadline=deadline)
+            greeting = Greeting(link.connection.backend_pid, *row)
+            is_ours = not (greeting.is_pooled or link.is_lent)
+            pinned = [pinning(greeting.version)] if is_ours else []
+            link.exchange([*shared.commit, *pinned], deadline=deadline)
+            self.greeting = greeting
+            self._where_shared = framing_where_shared(greeting.version)
+            if is_ours:
                 link.prepared = set()
         except DRIVERS_ERRORS as error:
             raise refusals.unreachable(error, where=self.where) from error
+
+    def _framing_of(self, link: Link) -> Framing:
+        # One on which nothing may be prepared is not ours alone.
+        return self._where_shared if link.prepared is None else FRAMING
 
     def _may_repeat(self, error: Exception, link: Link) -> bool:
         if refusals.code_of(error) in refusals.FORGOTTEN and link.prepared is not None:

@@ -1,0 +1,210 @@
+"""No default of a server or a user changes what our statements mean, or whether they commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import asyncmy
+import pymysql
+import pytest
+from backends.mysql import each_server
+from backends.sql.lent import PATIENT, lent_connection
+from backends.sql.session_variable_laws import HostileDefaultsLaws, unclear
+
+from holdfast import BackendUnavailable, ConfigurationError
+from holdfast.backends.mysql.session_variables import LEFT, PINNED
+from holdfast.challenge.servers.mariadb import MariadbServer
+from holdfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+
+# Limits of time are short but for a machine that stands still: the first statements of a session,
+# which pin them, are subject to them.
+HOSTILE = {
+    "autocommit": "0",
+    "completion_type": "'CHAIN'",
+    "unique_checks": "0",
+    "foreign_key_checks": "0",
+    "sql_select_limit": "1",
+    "max_join_size": "1",  # which turns sql_big_selects off
+    "sql_safe_updates": "1",
+    "query_cache_type": "'ON'",
+    "max_sort_length": "64",
+    "group_concat_max_len": "4",
+    "sql_mode": "'ANSI,NO_BACKSLASH_ESCAPES'",
+    "time_zone": "'+07:00'",
+    "character_set_client": "'latin1'",
+    "character_set_results": "'latin1'",
+    "collation_connection": "'latin1_german1_ci'",
+    "sql_if_exists": "1",
+    "wait_timeout": "17",
+    "innodb_lock_wait_timeout": "1",
+    "lock_wait_timeout": "1",
+    "max_statement_time": "17",
+    "max_execution_time": "17000",
+    "idle_transaction_timeout": "17",
+    "idle_readonly_transaction_timeout": "17",
+    "idle_write_transaction_timeout": "17",
+    "sort_buffer_size": "1024",
+    "max_session_mem_used": "1000000",
+    "tmp_disk_table_size": "1024",
+    "innodb_snapshot_isolation": "1",
+    "sql_notes": "1",
+    # -- and what is left ----------------------------------------------------------------------
+    "div_precision_increment": "0",
+    "join_cache_level": "8",
+    "sql_auto_is_null": "1",
+    "sql_buffer_result": "1",
+    "max_error_count": "0",
+}
+OF_THE_SERVER = 1238
+"""What a server answers where a session is asked for a variable that it has none of."""
+
+IMPLIED = {"sql_big_selects": "max_join_size"}
+
+
+def variables_of(server: MysqlCompatibleServer) -> set[str]:
+    """Return each variable of which a session has its own."""
+    with closing(server.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW SESSION VARIABLES")
+        names = {str(name).lower() for name, _ in cursor.fetchall()}
+        for name in list(names):
+            try:
+                cursor.execute(f"SELECT @@SESSION.{name}")
+            except pymysql.MySQLError as error:
+                if error.args[0] != OF_THE_SERVER:
+                    raise
+                names.remove(name)
+        return names
+
+
+def is_value(said: str, found: object) -> bool:
+    """Whether a variable has the value that a statement gave it."""
+    try:
+        return float(said) == float(str(found))
+    except ValueError:
+        return said.strip("'") == str(found)
+
+
+@pytest.fixture(scope="module", params=each_server.KINDS)
+def hostile_and_known(request) -> Iterator[tuple[MysqlCompatibleServer, set[str]]]:
+    is_mariadb = request.param is MariadbServer
+    options = ["--query-cache-type=1", "--query-cache-size=1M"] if is_mariadb else []
+    with request.param(*options) as one:
+        known = variables_of(one)
+        one.run("CREATE DATABASE test")
+        one.run("CREATE USER app")
+        one.run("GRANT ALL ON test.* TO app")
+        with closing(one.connect()) as connection, connection.cursor() as cursor:
+            # Both drivers say in which charset they speak; then this is said for their sessions.
+            cursor.execute("SET GLOBAL init_connect = 'SET NAMES latin1'")
+            for name in HOSTILE.keys() & known:
+                cursor.execute(f"SET GLOBAL {name} = {HOSTILE[name]}")
+        yield one, known
+
+
+@pytest.fixture
+def hostile(hostile_and_known) -> MysqlCompatibleServer:
+    """Give a server all whose defaults are hostile to users without special rights."""
+    return hostile_and_known[0]
+
+
+@pytest.fixture
+def known(hostile_and_known) -> set[str]:
+    """Return the variables that a session of it has."""
+    return hostile_and_known[1]
+
+
+def test_every_variable_of_a_session_stands_in_the_table_once(known):
+    """One that a newer server brings has to be looked at, and entered."""
+    assert unclear(known, PINNED, LEFT) == {}
+
+
+def test_every_variable_that_is_pinned_is_hostile_here(hostile, known):
+    """Or the tests below would say nothing of it."""
+    pinned = {one.name: one.value for one in PINNED}
+    assert not pinned.keys() - HOSTILE.keys() - IMPLIED.keys()
+
+    with closing(hostile.connect("test", user="app")) as connection, connection.cursor() as cursor:
+        for name in (pinned.keys() - IMPLIED.keys()) & known:
+            cursor.execute(f"SELECT @@GLOBAL.{name}")
+            [(found,)] = cursor.fetchall()
+            assert not is_value(pinned[name], found), name
+
+
+def test_our_session_pins_each(wire_to, hostile, known):
+    wire = wire_to(hostile.url(user="app"))
+    pinned = [one for one in PINNED if one.name in known]
+
+    [found] = wire.ask(f"SELECT {', '.join(f'@@SESSION.{one.name}' for one in pinned)}")
+
+    wrong = {
+        one.name: value
+        for one, value in zip(pinned, found, strict=True)
+        if not is_value(one.value, value) and one.name != "innodb_snapshot_isolation"
+    }
+    assert wrong == {}
+
+
+@pytest.fixture
+def lent(flavour, hostile) -> Callable[[], Any]:
+    """Return a function that connects as an application does."""
+    where = {"host": "127.0.0.1", "port": hostile.port, "user": "app", "database": "test"}
+    connect = pymysql.connect if flavour.name == "sync" else asyncmy.connect
+    return lambda: lent_connection(flavour, partial(connect, **where, charset="utf8mb4")).client
+
+
+class TestHostileDefaults(HostileDefaultsLaws):
+    @pytest.fixture(params=["own", "lent"])
+    def opened(self, request, flavour, hostile, lent) -> Callable[[], Any]:
+        if request.param == "own":
+            return lambda: flavour.locks(hostile.url(user="app"), **PATIENT)
+        return lambda: flavour.adopted(lent(), **PATIENT)
+
+
+def test_advisory_locks_exclude_with_hostile_defaults(flavour, hostile, name):
+    url = hostile.url(user="app")
+    one, other = (flavour.locks(url, mode="advisory", **PATIENT) for _ in range(2))
+    lease = one.lock(name).acquire(timeout=20)
+
+    assert other.lock(name).try_acquire() is None
+    lease.release()
+    assert other.lock(name).acquire(timeout=20).is_trusted
+
+
+def test_a_commit_that_would_end_the_connection_does_not(flavour, hostile, name):
+    """The third kind of completion_type."""
+    with closing(hostile.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("SET GLOBAL completion_type = 'RELEASE'")
+        one, other = (flavour.locks(hostile.url(user="app"), **PATIENT) for _ in range(2))
+        lease = one.lock(name).acquire(timeout=20)
+        assert other.lock(name).try_acquire() is None
+        cursor.execute("SET GLOBAL completion_type = 'CHAIN'")
+
+    lease.release()
+
+    assert other.lock(name).acquire(timeout=20).token > lease.token
+
+
+def test_a_server_whose_transactions_write_nothing_is_not_written_to(flavour, hostile, known, name):
+    """An operator closes it so, perhaps because another server takes over."""
+    setting = "transaction_read_only" if "transaction_read_only" in known else "tx_read_only"
+    with closing(hostile.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SET GLOBAL {setting} = 1")
+        locks = flavour.locks(hostile.url(user="app"), **PATIENT)
+
+        with pytest.raises(ConfigurationError, match="takes no writes"):
+            locks.lock(name).acquire(timeout=5)
+
+        cursor.execute(f"SET GLOBAL {setting} = 0")
+
+
+def test_a_lent_session_whose_clock_stands_still_is_refused(flavour, hostile, lent, name):
+    connection = lent()
+    cursor = flavour.call(connection.cursor)
+    flavour.call(cursor.execute, "SET timestamp = 1000000000")
+    locks = flavour.adopted(connection, **PATIENT)
+
+    with pytest.raises(BackendUnavailable, match="SET timestamp has stopped the clock"):
+        locks.lock(name).acquire(timeout=5)
