@@ -126,7 +126,8 @@ class Claim:
 class Window(NamedTuple):
     """For how long a grant is kept that no request of ours asked for, unless it is renewed.
 
-    Counted from `since`, on the client's clock.
+    Counted from `since`, on the client's clock. Until a renewal is answered the hold is trusted
+    for the window or for the ttl, whichever ends first.
     """
 
     since: float

@@ -416,6 +416,8 @@ class AsyncAcquisition:
         refuse_unsound(grant, self.claim, life=client.life)
         span = grant.ttl
         if grant.window is not None:
+            # The store gives the name to the next claim when the window ends, however long the
+            # ttl is: only an answered renewal makes it a ttl. Without this bound the two overlap.
             sent_at, span = grant.window.since, min(span, grant.window.seconds)
         elif grant.counted_from is not None:
             sent_at = grant.counted_from

@@ -1,0 +1,70 @@
+"""A grant that another client's release gave ends with its window, though its ttl is longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from both_flavours import Flavour, each_flavour
+from fault_scene import PATIENT, new_name
+from servers import redis
+
+from holdfast.challenge.eventually import eventually
+from holdfast.core.door import WINDOW
+
+TTL = 12 * WINDOW
+"""So much longer that a lease which is trusted for its ttl overlaps with the next one."""
+TRIALS = 5
+
+
+class HandOver:
+    """A holder, and two other clients in line behind it; the first of them cannot renew."""
+
+    def __init__(self, flavour: Flavour, url: str) -> None:
+        self.name = new_name()
+        self._flavour = flavour
+        self.holder = flavour.locks(url, ttl=TTL)
+        self.lease = self.holder.lock(self.name).acquire()
+        first, backend = flavour.faulty(url, ttl=TTL)
+        backend.lose_request("renew", times=1000)
+        self.first = self._waiting(first, place=1)
+        self.second = self._waiting(flavour.locks(url, ttl=TTL), place=2)
+
+    def _waiting(self, locks: Any, *, place: int) -> Future[Any]:
+        waiting = self._flavour.start(locks.lock(self.name).acquire, timeout=PATIENT)
+        eventually(lambda: len(self.holder.inspect(self.name).line) == place)
+        return waiting
+
+    def leases(self) -> tuple[Any, Any] | None:
+        """Return both leases once the second is granted; None if the first missed its turn.
+
+        On a machine that stood still for a whole window the first goes to the end of the line.
+        """
+        late = self.second.result()
+        return (self.first.result(), late) if self.first.done() else None
+
+
+def handed_over(flavours: list[Flavour], url: str) -> Iterator[tuple[Any, Any] | None]:
+    """Let the holders go in both flavours at once; give what came of each."""
+    scenes = [HandOver(one, url) for one in flavours]
+    for one in scenes:
+        one.lease.release()
+    return (one.leases() for one in scenes)
+
+
+@pytest.mark.parametrize("store", ["redis", "sqlite"])
+def test_a_lease_that_was_not_renewed_in_its_window_is_not_trusted_beside_the_next(
+    store: str, tmp_path: Path
+) -> None:
+    """Law 2, in the time between the end of the window and the end of the ttl."""
+    url = redis.shared_server().url if store == "redis" else f"sqlite://{tmp_path}/locks.db"
+    with each_flavour() as flavours:
+        trials = (list(handed_over(flavours, url)) for _ in range(TRIALS))
+        pairs = next(one for one in trials if None not in one)
+
+        for early, late in pairs:
+            assert late.token > early.token
+            assert not early.is_trusted
