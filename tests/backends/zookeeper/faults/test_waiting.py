@@ -44,6 +44,7 @@ def play(server: ZooKeeperServer, *, waiters: int, lock: Callable[[AsyncLocks], 
         for client, locks in enumerate(opened):
             mine = range(client, waiters, CLIENTS)
             course.arrived.extend(mine)
+            await locks.inspect(first.name)  # connected first, so that they ask in their order
             # Strangers to the task that holds, not its children.
             tasks += [
                 asyncio.create_task(_turn(lock(locks), n, course), context=contextvars.Context())
