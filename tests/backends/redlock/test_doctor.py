@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from servers.redlock import shared_nodes
 
-from holdfast import BackendUnavailable
+from holdfast import LockError
+from holdfast.challenge.eventually import eventually
 from holdfast.challenge.servers.redis import RedisServer, until
 from holdfast.challenge.servers.redlock import RedlockNodes, url_of
 
@@ -16,7 +17,7 @@ def said(flavour, namespace):
 
     def found(url: str, subject: str, **options: float):
         locks = flavour.locks(
-            url, namespace=namespace, node_timeout=2.0, request_timeout=10.0, **options
+            url, namespace=namespace, node_timeout=8.0, request_timeout=10.0, **options
         )
         return [one for one in locks.diagnose() if one.subject == subject]
 
@@ -54,8 +55,16 @@ def test_nodes_that_are_dead_are_named(said, namespace):
 
 def test_nodes_that_do_not_count_yet_are_told_with_the_time_left(said, flavour, namespace):
     with RedlockNodes(3) as fresh:
-        with pytest.raises(BackendUnavailable):
-            flavour.locks(fresh.url, namespace=namespace).lock("door").acquire(timeout=0)
+        locks = flavour.locks(
+            fresh.url, namespace=namespace, node_timeout=5.0, request_timeout=10.0
+        )
+
+        def are_enrolled() -> bool:
+            with pytest.raises(LockError):
+                locks.lock("door").acquire(timeout=0)
+            return all(one.client().exists(f"{namespace}:redlock:node") for one in fresh)
+
+        eventually(are_enrolled, what="all nodes are enrolled")
         [quorum] = said(fresh.url, "quorum")
         waiting = said(fresh.url, "quarantine")
 

@@ -40,7 +40,7 @@ def test_a_claim_whose_withdrawal_is_refused_leaves_the_line_when_it_is_allowed(
     flavour, server, locks, door
 ):
     """It would hold one day, for nobody, and keep all others out."""
-    held = door.elsewhere(ttl=TTL).acquire(timeout=PATIENCE)
+    held = door.elsewhere(ttl=TTL, request_timeout=PATIENCE).acquire(timeout=PATIENCE)
     given_up = threading.Event()
     waiting = flavour.start(locks.lock(door.name).acquire, timeout=TTL, cancel=given_up)
     eventually(lambda: number_waiting(locks), what="it waits")
@@ -48,10 +48,10 @@ def test_a_claim_whose_withdrawal_is_refused_leaves_the_line_when_it_is_allowed(
     with _nobody_deletes(server, door.name):
         given_up.set()
         with pytest.raises((NotAcquired, ConfigurationError)):
-            waiting.result(PATIENCE)
+            waiting.result(TTL)
     held.release()
 
-    assert door.elsewhere(ttl=TTL).acquire(timeout=PATIENCE).is_trusted
+    assert door.elsewhere(ttl=TTL, request_timeout=PATIENCE).acquire(timeout=PATIENCE).is_trusted
 
 
 def test_a_release_that_is_refused_is_done_when_it_is_allowed(server, locks, door):
@@ -60,7 +60,7 @@ def test_a_release_that_is_refused_is_done_when_it_is_allowed(server, locks, doo
     with _nobody_deletes(server, door.name), pytest.raises(ConfigurationError):
         lease.release()
 
-    assert door.elsewhere(ttl=TTL).acquire(timeout=PATIENCE).is_trusted
+    assert door.elsewhere(ttl=TTL, request_timeout=PATIENCE).acquire(timeout=PATIENCE).is_trusted
 
 
 def test_a_min_hold_that_may_not_end_keeps_no_other_from_ending(flavour, server, locks, door):
@@ -73,4 +73,4 @@ def test_a_min_hold_that_may_not_end_keeps_no_other_from_ending(flavour, server,
         witness = flavour.locks(server.url, ttl=TTL, request_timeout=PATIENCE)
         assert witness.lock(other).acquire(timeout=PATIENCE).is_trusted
 
-    assert door.elsewhere(ttl=TTL).acquire(timeout=PATIENCE).is_trusted
+    assert door.elsewhere(ttl=TTL, request_timeout=PATIENCE).acquire(timeout=PATIENCE).is_trusted
