@@ -29,6 +29,19 @@ def cluster() -> ClusterServers:
 
 
 @pytest.fixture
+def masters_stay(cluster: ClusterServers) -> Iterator[None]:
+    """Let no replica take over from a master that stands still for a moment.
+
+    Unlike with a longer node timeout, what changes is told to all nodes as soon as ever.
+    """
+    for one in cluster.servers:
+        cluster.ask(one, "CONFIG", "SET", "cluster-replica-no-failover", "yes")
+    yield
+    for one in cluster.servers:
+        cluster.ask(one, "CONFIG", "SET", "cluster-replica-no-failover", "no")
+
+
+@pytest.fixture
 def url() -> str:
     """The URL of a server that is empty."""
     server = shared_server()

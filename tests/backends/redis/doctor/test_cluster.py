@@ -96,14 +96,15 @@ def test_a_node_that_does_not_answer_hides_nothing_of_the_others(findings, setti
     assert all(_address(one) in well.message for one in others)
 
 
+@pytest.mark.usefixtures("masters_stay")
 def test_slots_that_no_node_serves_are_an_error(findings, cluster):
     """Given up by their node alone: its peers still name it as the owner of both."""
     node = cluster.masters()[0]
     first = next(one[0] for one in cluster.ask(node, "CLUSTER", "SLOTS") if one[2][1] == node.port)
-    [before] = findings("slots")
+    [before] = findings("slots", request_timeout=20.0)
     cluster.ask(node, "CLUSTER", "DELSLOTS", first, first + 1)
     try:
-        [found] = findings("slots")
+        [found] = findings("slots", request_timeout=20.0)
     finally:
         cluster.ask(node, "CLUSTER", "ADDSLOTS", first, first + 1)
 
