@@ -17,6 +17,7 @@ from holdfast.core.door import WINDOW
 
 TTL = 12 * WINDOW
 """So much longer that a lease which is trusted for its ttl overlaps with the next one."""
+OPTIONS = {"ttl": TTL, "request_timeout": 20.0}
 TRIALS = 5
 
 
@@ -26,12 +27,12 @@ class HandOver:
     def __init__(self, flavour: Flavour, url: str) -> None:
         self.name = new_name()
         self._flavour = flavour
-        self.holder = flavour.locks(url, ttl=TTL)
+        self.holder = flavour.locks(url, **OPTIONS)
         self.lease = self.holder.lock(self.name).acquire()
-        first, backend = flavour.faulty(url, ttl=TTL)
+        first, backend = flavour.faulty(url, **OPTIONS)
         backend.lose_request("renew", times=1000)
         self.first = self._waiting(first, place=1)
-        self.second = self._waiting(flavour.locks(url, ttl=TTL), place=2)
+        self.second = self._waiting(flavour.locks(url, **OPTIONS), place=2)
 
     def _waiting(self, locks: Any, *, place: int) -> Future[Any]:
         waiting = self._flavour.start(locks.lock(self.name).acquire, timeout=PATIENT)
