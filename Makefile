@@ -30,6 +30,11 @@ DISGUISED := tests/core tests/input tests/backends/memory tests/backends/sqlite 
 # Of it, what a run of all tests has the time for.
 DISGUISED_SOON := tests/backends/sqlite/test_contract.py tests/backends/sqlite/test_waiting.py \
 	tests/backends/sqlite/test_killed_and_frozen.py tests/backends/sqlite/test_boots.py
+# What has a longer form than `make test` runs (tests/shared/lengths.py).
+LONG_FORMS := tests/interrupts/test_interrupts.py tests/backends/test_stock.py \
+	tests/fencing/test_stock.py tests/sql_rows/test_one_stock.py \
+	tests/backends/sqlite/test_leaks.py tests/backends/etcd/faults/test_deposed.py \
+	tests/backends/zookeeper/faults/test_deposed.py
 # What Windows has no means for; `cli/elsewhere.py` says so there.
 NOT_WINDOWS := holdfast/(challenge/|platforms/(linux|macos|posix)\.py|cli/(challenge/|demo/|$\
 	(command|guard|run|signals|supervising|terminal)\.py))
@@ -64,6 +69,12 @@ test-disguised:
 
 test-elsewhere:
 	$(RUN) tools/other_pythons.py -n 4 $(CORE) $(NOT_EVERYWHERE)
+
+.PHONY: soak
+soak: $(STAMP)-compiled ## Run the long forms of the tests that have one; at most an hour
+	$(RUN) tools/system_packages.py
+	$(RUN) tools/newer_servers.py
+	HOLDFAST_TEST_LENGTH=long HOLDFAST_TRIALS=5 $(RUN) -m pytest -n auto --durations=10 $(LONG_FORMS)
 
 .PHONY: portable
 portable: $(STAMP) ## Run only the tests that need neither a server nor Linux

@@ -1,4 +1,4 @@
-"""Sixteen processes that take from one stock, a hundred times each: behind a lock none is lost."""
+"""Sixteen processes that take from one stock many times each: behind a lock none is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sixteen processes take from one row, a hundred times each: behind lock and fence, exactly."""
+"""Sixteen processes take from one row, many times each: behind lock and fence, exactly."""
 
 from __future__ import annotations
 

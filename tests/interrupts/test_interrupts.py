@@ -20,6 +20,7 @@ import servers.redis as redis_servers
 import servers.redlock as redlock_servers
 import servers.zookeeper as zookeeper_servers
 from hammer import hammer, hammer_close
+from lengths import length
 from scenes import SCENES, scenes_of
 
 from holdfast.challenge.eventually import eventually
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 GOODBYES = 5.0
 """As long sessions that were left may take to say theirs."""
 
-PLACES = 60
+PLACES = length(40, long=240)
 """So many of each scene, spread evenly."""
 
 

@@ -24,9 +24,10 @@ from xdist.workermanage import WorkerController
 
 from holdfast.platforms import here
 
-WORKERS_PER_CORE = 5
+WORKERS_PER_CORE = 4
 """Most tests wait most of the time, for a lease to end or for a server to come back: of each second
-that they take, they compute a quarter."""
+that they take, they and their servers compute a quarter. With five, the processors were busy all
+the time, and each further worker only collected the tests and started its servers once more."""
 
 MOST_WORKERS = 12
 """More would not be faster: the longest file is then what the run waits for."""

@@ -22,20 +22,21 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
+from lengths import length
 from puppets import environment
 
 from holdfast import Lease, Locks
 
 Entrance = Callable[[], AbstractContextManager[Any]]
 
-PROCESSES, TIMES = 16, 100
+PROCESSES, TIMES = 16, length(30, long=100)
 
 MOMENT = 0.0003
 """Between reading and writing: without a lock others come by then."""
 
 LONG = 600.0
 """What only a hang outlasts: a busy machine turns to the next of them when it likes, and there
-are 1,600 turns. As a rule it takes some seconds."""
+are up to 1,600 turns. As a rule it takes some seconds."""
 
 
 class Stock:

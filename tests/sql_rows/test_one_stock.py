@@ -1,4 +1,4 @@
-"""Sixteen processes take a hundred each from one stock: exact, on every database, and not without.
+"""Sixteen processes take many each from one stock: exact, on every database, and not without.
 
 By a version column all take from one row; by claims each takes rows of its own.
 """

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lengths import length
 
 import holdfast
 
-NAMES_IN_MEMORY = 200_000
+NAMES_IN_MEMORY = length(50_000, long=200_000)
 NAMES_IN_A_FILE = 20_000
 CLIENTS_IN_MEMORY = 2_000
 CLIENTS_OF_A_FILE = 300

@@ -1,0 +1,19 @@
+"""How much of a long trial belongs to a run: a part in `make test`, all of it in `make soak`.
+
+A length may only be shortened here if the short form fails for the same defects: more of the same
+finds rarer ones.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TypeVar
+
+IS_LONG = os.environ.get("HOLDFAST_TEST_LENGTH") == "long"
+
+T = TypeVar("T")
+
+
+def length(short: T, *, long: T) -> T:
+    """Return the length for this run."""
+    return long if IS_LONG else short
