@@ -63,20 +63,16 @@ class Backend:
     options: tuple[str, ...]
 
 
-def backends(*, in_every_mode: bool = False) -> Iterator[Backend]:
+def backends() -> Iterator[Backend]:
     """Yield the backends that have a page; several schemes may lead to one class."""
     by_class: dict[type, list[str]] = {}
     for scheme in urls.schemes():
         try:
-            found = {urls.backend_class(scheme, flavour="_async"): scheme}
-            for mode in urls.modes(scheme) if in_every_mode else ():
-                one = urls.backend_class(scheme, flavour="_async", mode=mode)
-                found.setdefault(one, f"{scheme}, mode={mode}")
+            found = urls.backend_class(scheme, flavour="_async")
         except ImportError:
             continue  # its driver is not installed, or it is still being written
-        for one, called in found.items():
-            if (ROOT / page_of(one)).exists():
-                by_class.setdefault(one, []).append(called)
+        if (ROOT / page_of(found)).exists():
+            by_class.setdefault(found, []).append(scheme)
     for found, schemes in by_class.items():
         yield Backend(
             page=page_of(found),
@@ -140,12 +136,11 @@ def capabilities_table() -> Iterator[str]:
     fields = (
         *("fair", "shared", "push_wakeup", "explicit_owner", "lock_delay", "hands_over"),
         "sequencers",
-        "keeps_records",
     )
     head = (*fields, "token_quality", "ends_by", "shortest ttl", "URL options")
     yield row("backend", *(f"`{one}`" if "_" in one or one in fields else one for one in head))
     yield "|---" * (len(head) + 1) + "|"
-    for one in backends(in_every_mode=True):
+    for one in backends():
         can = one.capabilities
         yield row(
             f"[`{'`, `'.join(one.schemes)}`](../{one.page.removeprefix('docs/')})",

@@ -59,7 +59,7 @@ class Owner:
     asker: str = ""
 
     def __str__(self) -> str:
-        pid = f" pid {self.pid}" if self.pid else ""  # 0 where a store does not know it
+        pid = f" pid {self.pid}" if self.pid else ""  # 0 where the stored text is not ours
         label = f" ({self.label})" if self.label else ""
         return printable(f"{self.host}{pid}{label}")
 
@@ -165,14 +165,14 @@ class RevisionGuard(NamedTuple):
 class Holder:
     """One who has been admitted, as the store sees it.
 
-    It holds for `age` seconds now, None where the store does not know. `hold` is what a
-    sequencer knows it by, see `core.sequencing.hold_of`; an inspection tells it.
+    It holds for `age` seconds now. `hold` is what a sequencer knows it by, see
+    `core.sequencing.hold_of`; an inspection tells it.
     """
 
     owner: Owner
     token: int | None
     weight: int
-    age: float | None
+    age: float
     remaining: float | None
     hold: str = ""
 
@@ -213,9 +213,7 @@ class Held:
 
     def after(self, seconds: float) -> Held:
         """Return the same answer as it reads so much later."""
-        holders = tuple(
-            one if one.age is None else replace(one, age=one.age + seconds) for one in self.holders
-        )
+        holders = tuple(replace(one, age=one.age + seconds) for one in self.holders)
         closing = tuple(
             replace(one, remaining=one.remaining - seconds)
             for one in self.closing
@@ -348,9 +346,6 @@ class Capabilities:
     ends_by: Literal["ttl", "session"]
     hands_over: bool = False
     sequencers: bool = False
-    keeps_records: bool = True
-    """Whether the store knows of each name who holds it, lets an operator break one lease, and
-    keeps what was released closed for its min_hold."""
     proves_at_once: bool = False
     """Whether a session is proven from when its last heartbeat was sent, or the one before."""
 

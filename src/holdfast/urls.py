@@ -23,10 +23,10 @@ from holdfast.errors import ConfigurationError
 from holdfast.options import checked_keywords, closest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from holdfast.core.declaring import Declaration, ForeignClients, Mode
+    from holdfast.core.declaring import Declaration, ForeignClients
     from holdfast.runtime.clock import Clock
 
 _log = logging.getLogger("holdfast")
@@ -106,10 +106,9 @@ def _open(url: str, flavour: str, namespace: str, clock: Clock, options: dict[st
         raise _unknown_scheme(parts.scheme, masked(url))
     in_url = dict(parse_qsl(parts.query, keep_blank_values=True))
     given = {**in_url, **options}
-    mode = _mode_in(given, room)
-    backend = _imported(room, flavour=flavour, needed_by=f"{parts.scheme}://", mode=mode)
-    modes = ("mode",) if declared(room).modes else ()
-    checked_keywords(given, accepted=(*backend.options, *modes), what=f"{parts.scheme}://")
+    _refuse_removed(given, room, what=f"{parts.scheme}://")
+    backend = _imported(room, flavour=flavour, needed_by=f"{parts.scheme}://")
+    checked_keywords(given, accepted=backend.options, what=f"{parts.scheme}://")
     arguments = declared(room).arguments(parts, namespace)
     return backend(clock=clock, **arguments, **given)
 
@@ -187,19 +186,12 @@ def adopt_clients(
     )
 
 
-def backend_class(scheme: str, *, flavour: str, mode: str | None = None) -> Any:  # noqa: ANN401
-    """Return the class behind a known scheme, importing its module now; the usual mode's."""
+def backend_class(scheme: str, *, flavour: str) -> Any:  # noqa: ANN401 - of either flavour
+    """Return the class behind a known scheme, importing its module now."""
     room = _room_of(scheme)
     if room is None:
         raise KeyError(scheme)
-    chosen = None if mode is None else declared(room).modes[mode]
-    return _imported(room, flavour=flavour, needed_by=f"{scheme}://", mode=chosen)
-
-
-def modes(scheme: str) -> tuple[str, ...]:
-    """Return what `mode=` may say for a known scheme; nothing where there is but one way."""
-    room = _room_of(scheme)
-    return () if room is None else tuple(declared(room).modes)
+    return _imported(room, flavour=flavour, needed_by=f"{scheme}://")
 
 
 def schemes() -> tuple[str, ...]:
@@ -309,23 +301,17 @@ def _adopter(client: object, name: str) -> tuple[str, ForeignClients]:
     )
 
 
-def _mode_in(given: dict[str, object], room: str) -> Mode:
-    """Take out of the options which way of keeping locks is meant."""
-    store = declared(room)
-    if "mode" not in given or not store.modes:
-        return store.usual()  # where there is but one, it is an option that nobody knows
-    name = given.pop("mode")
-    mode = store.modes.get(name) if isinstance(name, str) else None
-    if mode is None:
-        raise ConfigurationError(f"mode={name!r}: accepted: {', '.join(sorted(store.modes))}")
-    return mode
+def _refuse_removed(given: Mapping[str, object], room: str, *, what: str) -> None:
+    """Raise for an option that older versions had, saying what to use instead."""
+    for (option, value), instead in declared(room).removed.items():
+        if given.get(option) == value:
+            raise ConfigurationError(f"{what} no longer has {option}={value}: {instead}")
 
 
-def _imported(room: str, *, flavour: str, needed_by: str, mode: Mode | None = None) -> Any:  # noqa: ANN401 - as above
+def _imported(room: str, *, flavour: str, needed_by: str) -> Any:  # noqa: ANN401 - as above
     store = declared(room)
-    mode = mode or store.usual()
     try:
-        module = importlib.import_module(f"holdfast.backends.{room}.{flavour}.{mode.module}")
+        module = importlib.import_module(f"holdfast.backends.{room}.{flavour}.backend")
     except ModuleNotFoundError as error:
         if store.extra is None:
             raise ConfigurationError(
@@ -343,7 +329,7 @@ def _imported(room: str, *, flavour: str, needed_by: str, mode: Mode | None = No
         raise ConfigurationError(
             f"{needed_by} has a driver that cannot be loaded ({words}); {store.driver_needs}"
         ) from error
-    return getattr(module, ("Async" if flavour == "_async" else "") + mode.backend)
+    return getattr(module, ("Async" if flavour == "_async" else "") + store.backend)
 
 
 def _split(url: str) -> SplitResult:

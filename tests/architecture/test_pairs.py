@@ -29,6 +29,9 @@ DIFFERENCES = {
     "backends/memcached/connection": {
         "Link": "one is driven by the loop, the other by the thread that asks",
     },
+    "backends/postgresql/link": {
+        "Link.fileno": "a thread polls it together with what may wake it; a loop reads by itself",
+    },
     "backends/redis/connection": {
         "Link": "one is driven by the loop, the other by the thread that asks; only what is "
         "written for one flavour takes it in its hands",

@@ -71,15 +71,15 @@ NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
             "held by web-1 pid 4711 (sh) since 2026-03-01 12:00:00 +0000",
         ),
         (
-            Inspection("a", 3, (Holder(OWNER, 7, 1, None, 8.0), Holder(OWNER, 8, 1, 1.0, 8.0)), ()),
-            "held by web-1 pid 4711 (sh) and 1 more",
+            Inspection("a", 3, (Holder(OWNER, 7, 1, 30.0, 8.0), Holder(OWNER, 8, 1, 1.0, 8.0)), ()),
+            "held by web-1 pid 4711 (sh) and 1 more since 2026-03-01 12:00:00 +0000",
         ),
         (
             Inspection("a", 1, (), (), closing=(Closing(OWNER, 1, 30.0),)),
             "closed for 30 s more after web-1 pid 4711 (sh)",
         ),
     ],
-    ids=["held", "by several, of unknown age", "closed"],
+    ids=["held", "by several", "closed"],
 )
 def test_a_log_is_told_a_moment_and_no_age(seen, said):
     """It is read hours later."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from callers import ALL, ONE_OF_EACH
-from servers import postgresql
+from servers import memcached
 
 from holdfast import ConfigurationError, LeaseLost, Locks, StaleToken, TokenUnavailable, fencing
 from holdfast.fencing import fenced_update, fenced_upsert, seal
@@ -313,7 +313,7 @@ def test_shared_leases_are_refused(locks, table_of):
 def test_a_lease_of_a_backend_without_tokens_is_refused(table_of):
     table = table_of("sqlite3")
     with (
-        Locks(postgresql.shared_server().url(), mode="advisory", request_timeout=30) as locks,
+        Locks(memcached.shared_server().url, request_timeout=30) as locks,
         locks.lock("door") as lease,
         pytest.raises(TokenUnavailable, match="no fencing tokens"),
     ):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import socket
 import struct
 import time
 from pathlib import Path
@@ -114,17 +113,3 @@ def test_the_clock_is_the_one_that_counts_sleep_there():
     """Not `time.monotonic()`, which stops in sleep on macOS."""
     assert macos.now.func is time.clock_gettime
     assert macos.now.args == (time.CLOCK_MONOTONIC_RAW,)
-
-
-def test_a_connection_that_was_ended_is_seen_without_reading_from_it():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        before = macos.has_hung_up(ours)
-        theirs.send(b"last words")
-        with_words = macos.has_hung_up(ours)
-        words = ours.recv(100)
-        theirs.close()
-
-        assert (before, with_words, words) == (False, False, b"last words")
-        assert macos.has_hung_up(ours)
-    assert macos.has_hung_up(ours)

@@ -91,7 +91,6 @@ EARLY = (
     "tests/backends/sqlite/test_contract.py",
     "tests/backends/zookeeper/contract/",
     "tests/backends/postgresql/contract/",
-    "tests/backends/sql/advisory/",
     "tests/backends/redlock/contract/",
     "tests/backends/redis/contract/",
     "tests/contract/",

@@ -83,7 +83,7 @@ class Lease(StaysHere):
         if token is None:
             raise TokenUnavailable(
                 "this backend has no fencing tokens; protect the resource by one that has (etcd, "
-                "mysql, postgresql, redis, redlock, sqlite, zookeeper), and without mode=advisory",
+                "mysql, postgresql, redis, redlock, sqlite, zookeeper)",
                 name=self.name,
             )
         return token

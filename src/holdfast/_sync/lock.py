@@ -281,11 +281,6 @@ def _refuse_misfit(client: Client, options: LockOptions) -> None:
         raise ConfigurationError("this backend has no explicit owners (owner=)")
     if options.lock_delay and not capabilities.lock_delay:
         raise ConfigurationError("this backend has no lock_delay")
-    if options.min_hold and not capabilities.keeps_records:
-        raise ConfigurationError(
-            "this backend keeps no records, so what was released is free at once: it has no "
-            "min_hold"
-        )
 
 
 def refuse_other_flavour(function: Callable[..., Any]) -> None:

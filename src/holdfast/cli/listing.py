@@ -22,7 +22,7 @@ def details(seen: Inspection) -> Table:
         rows.add_row(
             plain(_verb(holder.weight, seen.capacity), "green"),
             plain(str(holder.owner)),
-            _age(holder),
+            duration(holder.age),
             _token(holder),
             ends_in,
         )
@@ -117,10 +117,6 @@ def owner_fields(owner: Owner) -> dict[str, Any]:
 
 def _weight(weight: int) -> int | str:
     return "all" if weight == ALL else weight
-
-
-def _age(holder: Holder) -> str:
-    return "" if holder.age is None else duration(holder.age)
 
 
 def _token(holder: Holder) -> str:

@@ -40,7 +40,7 @@ def chosen(
 
 
 def _age(seen: Inspection) -> float:
-    return max((one.age for one in seen.holders if one.age is not None), default=-1.0)
+    return max((one.age for one in seen.holders), default=-1.0)
 
 
 def _waited(seen: Inspection) -> float:
@@ -83,7 +83,7 @@ def _held(seen: Inspection) -> Iterator[Cells]:
     for holder in seen.holders:
         token = "" if holder.token is None else str(holder.token)
         kind = role(holder.weight, seen.capacity)
-        yield str(holder.owner), _span(holder.age), _span(holder.remaining), token, kind
+        yield str(holder.owner), duration(holder.age), _span(holder.remaining), token, kind
     if not seen.holders or seen.closing:
         yield closed(seen) or "nobody", "", "", "", role(None, seen.capacity)
 

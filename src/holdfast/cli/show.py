@@ -68,8 +68,6 @@ def _print(locks: Locks, seen: Inspection) -> None:
 
 def _unknown(locks: Locks, name: str) -> str:
     """Return a sentence that helps: the names that look alike, or where to look."""
-    if not locks.capabilities.keeps_records:
-        return f"nobody holds {name!r} at {locks.location}, which knows no more of names"
     in_use = [one.name for one in locks.survey()]
     alike = closest(name, in_use)
     if alike:

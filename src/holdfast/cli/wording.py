@@ -25,9 +25,7 @@ def state_of(seen: Inspection) -> str:
     if not seen.holders:
         return closed(seen) or "held by nobody at the moment"
     first, *others = seen.holders
-    text = f"held by {first.owner}"
-    if first.age is not None:
-        text += f" for {duration(first.age)}"
+    text = f"held by {first.owner} for {duration(first.age)}"
     if first.token is not None:
         text += f", token {first.token}"
     return text + (f", and {len(others)} more" if others else "")
@@ -39,10 +37,8 @@ def state_since(seen: Inspection, *, now: datetime) -> str:
         return state_of(seen)
     first, *others = seen.holders
     more = f" and {len(others)} more" if others else ""
-    text = f"held by {first.owner}{more}"
-    if first.age is None:
-        return text
-    return f"{text} since {now - timedelta(seconds=first.age):%Y-%m-%d %H:%M:%S %z}"
+    since = now - timedelta(seconds=first.age)
+    return f"held by {first.owner}{more} since {since:%Y-%m-%d %H:%M:%S %z}"
 
 
 def closed(seen: Inspection) -> str:

@@ -42,8 +42,7 @@ def _facts(held: Held) -> str:
         first = held.holders[0]
         more = f" and {len(held.holders) - 1} more" if len(held.holders) > 1 else ""
         token = "" if first.token is None else f", token {first.token}"
-        age = "" if first.age is None else f" for {first.age:.1f} s"
-        facts.append(f"held by {first.owner}{age}{token}{more}")
+        facts.append(f"held by {first.owner} for {first.age:.1f} s{token}{more}")
     if held.closing:
         last = max(held.closing, key=lambda one: one.remaining)
         facts.append(f"closed for {last.remaining:.1f} s more after {last.owner}")

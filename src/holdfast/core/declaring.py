@@ -65,16 +65,6 @@ def _roots(client: object) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mode:
-    """Another way to keep locks in the same store, for which `mode=` asks: a class of its own."""
-
-    module: str
-    """Its file in `_sync` and in `_async`, without the ending."""
-    backend: str
-    """Its class there, named as `Declaration.backend` is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
     """One store, as `holdfast.urls` has to know it."""
 
@@ -96,11 +86,7 @@ class Declaration:
     """Whose clients it adopts."""
     together: ForeignClients | None = None
     """Of whose clients several are one store together, each with a server of its own."""
-    modes: Mapping[str, Mode] = field(default_factory=dict)
-    """What `mode=` may say, the usual one among it; empty where there is but one way."""
+    removed: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Options with a value that older versions accepted, each with what to use instead."""
     factory_options: frozenset[str] | None = None
     """What may be given beside a function that connects; None where none is accepted."""
-
-    def usual(self) -> Mode:
-        """Return the way that is meant where nothing else is said."""
-        return Mode(module="backend", backend=self.backend)

@@ -29,7 +29,7 @@ def findings_at_a_glance(seen: Iterable[Inspection]) -> tuple[Finding, ...]:
     for one in seen:
         pattern = patterns.of(one.name)
         for holder in one.holders:
-            ttl = Sighting(at=0.0, age=holder.age or 0.0, left=holder.remaining).ttl or 0.0
+            ttl = Sighting(at=0.0, age=holder.age, left=holder.remaining).ttl or 0.0
             longest[pattern] = max(longest.get(pattern, 0.0), ttl)
         crowds[pattern] = max(crowds.get(pattern, 0), len(one.line))
     return (

@@ -88,7 +88,7 @@ class Looking:
                 key = (one.name, _identity(holder))
                 name.holders += key not in self._holding
                 holding[key] = _seen(
-                    self._holding.get(key), at=at, age=holder.age or 0.0, left=holder.remaining
+                    self._holding.get(key), at=at, age=holder.age, left=holder.remaining
                 )
             for waiter in one.line:
                 whose = (one.name, waiter.owner.to_text())

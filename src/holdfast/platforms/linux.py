@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import time
 from contextlib import suppress
 from functools import partial
@@ -32,7 +31,6 @@ from holdfast.platforms.posix import (
 )
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
 __all__ = [
@@ -48,7 +46,6 @@ __all__ = [
     "boot_id",
     "clock_offset",
     "file_system",
-    "has_hung_up",
     "is_mounted_alone",
     "keep_time",
     "lock_alone",
@@ -167,16 +164,6 @@ def _mount_of(path: Path) -> str:
 def reaches_other_machines(kind: str) -> bool:
     """Whether other machines may see a file system of this type, or a program plays it."""
     return kind in _NETWORK or kind.startswith("fuse")
-
-
-def has_hung_up(sock: socket.socket) -> bool:
-    """Whether the other side has ended the connection, as far as this machine has heard."""
-    poll = select.poll()
-    try:
-        poll.register(sock, select.POLLRDHUP)
-    except ValueError:
-        return True  # closed meanwhile, by whoever sends on it
-    return bool(poll.poll(0))
 
 
 def usual_mode() -> int:

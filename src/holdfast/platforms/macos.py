@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import socket
 import struct
 import time
 from functools import partial
@@ -48,7 +47,6 @@ __all__ = [
     "boot_id",
     "clock_offset",
     "file_system",
-    "has_hung_up",
     "is_mounted_alone",
     "keep_time",
     "lock_alone",
@@ -128,16 +126,6 @@ def is_mounted_alone(file: Path) -> bool:
 def reaches_other_machines(kind: str) -> bool:
     """Whether other machines may see a file system of this type, or a program plays it."""
     return kind.startswith(_REMOTE) or "fuse" in kind
-
-
-def has_hung_up(sock: socket.socket) -> bool:
-    """Whether the other side has ended the connection, as far as this machine has heard."""
-    try:
-        return not sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return False  # nothing came, not even its end
-    except OSError:
-        return True  # it broke; or it was closed meanwhile, by whoever sends on it
 
 
 def usual_mode() -> int:

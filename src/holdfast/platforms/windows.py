@@ -28,7 +28,6 @@ __all__ = [
     "boot_id",
     "clock_offset",
     "file_system",
-    "has_hung_up",
     "is_mounted_alone",
     "keep_time",
     "lock_alone",
@@ -107,11 +106,6 @@ def make_way() -> None:
 def keep_time(sock: socket.socket, seconds: float) -> None:
     """Leave it to Python: after the kernel's own timeout a socket is of no use any more."""
     sock.settimeout(seconds)
-
-
-def has_hung_up(sock: socket.socket) -> bool:
-    """Whether the socket is closed: what the other side did is not told without waiting for it."""
-    return sock.fileno() < 0
 
 
 # -- files -----------------------------------------------------------------------------

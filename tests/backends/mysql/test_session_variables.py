@@ -163,16 +163,6 @@ class TestHostileDefaults(HostileDefaultsLaws):
         return lambda: flavour.adopted(lent(), **PATIENT)
 
 
-def test_advisory_locks_exclude_with_hostile_defaults(flavour, hostile, name):
-    url = hostile.url(user="app")
-    one, other = (flavour.locks(url, mode="advisory", **PATIENT) for _ in range(2))
-    lease = one.lock(name).acquire(timeout=20)
-
-    assert other.lock(name).try_acquire() is None
-    lease.release()
-    assert other.lock(name).acquire(timeout=20).is_trusted
-
-
 def test_a_commit_that_would_end_the_connection_does_not(flavour, hostile, name):
     """The third kind of completion_type."""
     with closing(hostile.connect()) as connection, connection.cursor() as cursor:

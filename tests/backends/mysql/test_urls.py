@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -95,3 +96,29 @@ def test_a_socket_of_this_machine(flavour, server, how):
     )
 
     assert cycle(flavour, in_url, **beside) == ""
+
+
+@pytest.mark.parametrize("scheme", ["mysql", "mariadb"])
+def test_the_removed_advisory_mode_is_refused_saying_what_to_use_instead(flavour, scheme):
+    """An old URL must not silently change what the lock excludes."""
+    url = f"{scheme}://app:s3cret@127.0.0.1:1/shop"
+
+    for open_it in (
+        partial(flavour.locks, f"{url}?mode=advisory"),
+        partial(flavour.locks, url, mode="advisory"),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            open_it()
+
+        told = str(caught.value)
+        assert told.startswith(f"{scheme}:// no longer has mode=advisory: leave the option out")
+        assert "holdfast init" in told
+        assert "schema" not in told  # MySQL has none besides the database
+        assert "docs/how-to/from-pg-advisory-lock.md" in told
+        assert "s3cret" not in told
+
+
+@pytest.mark.parametrize("value", ["table", "Advisory", ""])
+def test_any_other_mode_is_an_unknown_option(flavour, value):
+    with pytest.raises(ConfigurationError, match=r"unknown option mode for mysql://"):
+        flavour.locks(f"mysql://127.0.0.1:1/shop?mode={value}")

@@ -140,16 +140,6 @@ class TestHostileDefaults(HostileDefaultsLaws):
         return lambda: flavour.locks(url, **PATIENT)
 
 
-def test_advisory_locks_exclude_with_hostile_defaults(flavour, server, hostile, name):
-    url = server.url(hostile)
-    one, other = (flavour.locks(url, mode="advisory", **PATIENT) for _ in range(2))
-    lease = one.lock(name).acquire(timeout=20)
-
-    assert other.lock(name).try_acquire() is None
-    lease.release()
-    assert other.lock(name).acquire(timeout=20).is_trusted
-
-
 def test_transactions_write_only_where_the_default_lets_them(wire_to, server):
     """An operator closes a server so, perhaps because another takes over."""
     wire = wire_to(server.url(), options="-c default_transaction_read_only=on")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -117,3 +118,29 @@ def test_where_nothing_is_said_the_environment_says_it(wire_to, server, monkeypa
     monkeypatch.setenv("PGDATABASE", "postgres")
 
     assert wire_to("postgresql://").ask(USER)[0][0] == "postgres"
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
+def test_the_removed_advisory_mode_is_refused_saying_what_to_use_instead(flavour, scheme):
+    """An old URL must not silently change what the lock excludes."""
+    url = f"{scheme}://app:s3cret@127.0.0.1:1/shop"
+
+    for open_it in (
+        partial(flavour.locks, f"{url}?mode=advisory"),
+        partial(flavour.locks, url, mode="advisory"),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            open_it()
+
+        told = str(caught.value)
+        assert told.startswith(f"{scheme}:// no longer has mode=advisory: leave the option out")
+        assert "holdfast init" in told
+        assert "USAGE on their schema" in told
+        assert "docs/how-to/from-pg-advisory-lock.md" in told
+        assert "s3cret" not in told
+
+
+@pytest.mark.parametrize("value", ["table", "Advisory", ""])
+def test_any_other_mode_is_an_unknown_option(flavour, value):
+    with pytest.raises(ConfigurationError, match=r"unknown option mode for postgresql://"):
+        flavour.locks(f"postgresql://127.0.0.1:1/shop?mode={value}")

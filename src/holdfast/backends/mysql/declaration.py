@@ -11,7 +11,8 @@ from holdfast.backends.sql.clients import (
     objection_to_driver,
     objection_to_engine,
 )
-from holdfast.core.declaring import Declaration, ForeignClients, Mode
+from holdfast.backends.sql.removed import advisory_mode
+from holdfast.core.declaring import Declaration, ForeignClients
 
 OTHER_DRIVER = (
     "is of another driver; connect with PyMySQL, in asyncio with asyncmy, or give the locks the URL"
@@ -41,10 +42,7 @@ DECLARATION = Declaration(
         "mariadb": "mariadb://user:password@host:3306/database",
     },
     extra="mysql",
-    modes={
-        "table": Mode(module="backend", backend="MysqlBackend"),
-        "advisory": Mode(module="advisory", backend="MysqlAdvisoryBackend"),
-    },
+    removed=advisory_mode(rights="SELECT, INSERT, UPDATE and DELETE on both"),
     factory_options=LENT_TO,
     clients=(
         ForeignClients(

@@ -11,7 +11,8 @@ from holdfast.backends.sql.clients import (
     objection_to_driver,
     objection_to_engine,
 )
-from holdfast.core.declaring import Declaration, ForeignClients, Mode, place_of_server
+from holdfast.backends.sql.removed import advisory_mode
+from holdfast.core.declaring import Declaration, ForeignClients, place_of_server
 from holdfast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -53,10 +54,9 @@ DECLARATION = Declaration(
     },
     extra="postgresql",
     driver_needs="install libpq, or pip install 'psycopg[binary]', which brings one",
-    modes={
-        "table": Mode(module="backend", backend="PostgresqlBackend"),
-        "advisory": Mode(module="advisory", backend="PostgresqlAdvisoryBackend"),
-    },
+    removed=advisory_mode(
+        rights="USAGE on their schema (option schema) and SELECT, INSERT, UPDATE and DELETE on both"
+    ),
     factory_options=OPTIONS,
     clients=(
         ForeignClients(

@@ -125,7 +125,7 @@ def _seen(
 
 
 def _in_order(found: Iterable[Holder]) -> tuple[Holder, ...]:
-    return tuple(sorted(found, key=lambda one: (one.token or 0, -(one.age or 0.0))))
+    return tuple(sorted(found, key=lambda one: (one.token or 0, -one.age)))
 
 
 def whole(reply: Any) -> int:  # noqa: ANN401 - of the server's making

@@ -3,6 +3,4 @@
 No statement's text stands here, and no driver is known. A step yields what it asks and is sent
 the rows; a store's dialect has the text. SQLite runs it in its worker, and a server's store over
 the wire.
-
-Where a store is asked for locks without a table, `advisory` has the verbs, and the store the words.
 """

@@ -134,11 +134,6 @@ class Link:
         is_over = proto is None or proto.eof or proto.length > proto.pos
         return connection.connected and not is_over
 
-    def fileno(self) -> int:
-        """Return the number of its socket."""
-        transport = self._connection._transport  # noqa: SLF001 - it shows it nowhere
-        return int(transport.get_extra_info("socket").fileno())
-
     def close(self) -> None:
         """Let go of the connection; the server rolls back what it has not committed."""
         self._break_off()

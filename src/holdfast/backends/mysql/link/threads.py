@@ -116,10 +116,6 @@ class Link:
         # Nothing is due, so what came is the end.
         return not poll.poll(0)
 
-    def fileno(self) -> int:
-        """Return the number of its socket."""
-        return int(self._connection._sock.fileno())  # noqa: SLF001 - it shows it nowhere
-
     def close(self) -> None:
         """Let go of the connection; the server rolls back what it has not committed."""
         self._break_off()

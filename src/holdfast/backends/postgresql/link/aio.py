@@ -223,10 +223,6 @@ class Link:
         """Whether the server still listens: the loop has read its end, if it came."""
         return self.is_open
 
-    def fileno(self) -> int:
-        """Return the number of its socket."""
-        return self.connection.socket
-
     def close(self) -> None:
         """Let go of the connection; the server ends what it was doing for it, if it can."""
         self._break_off()

@@ -38,7 +38,6 @@ class AsyncLawsOfHolding(AsyncTrials):
         assert held.is_trusted
         assert len(caught.value.holders) == 1
 
-    @requires("keeps_records")
     async def test_law_01_a_held_lock_names_its_holder(self) -> None:
         """Whoever is turned away knows whom to ask."""
         held = await self.locks(label="first").lock("door", ttl=self.long_ttl).acquire()
@@ -192,7 +191,6 @@ class AsyncLawsOfHolding(AsyncTrials):
 
     # -- Law 3: tokens only grow ---------------------------------------------------------
 
-    @requires("keeps_records")
     @requires("has_tokens")
     async def test_law_03_tokens_grow_over_release_break_and_expiry(self) -> None:
         """Every new grant of a name has a larger token, however the last one ended."""

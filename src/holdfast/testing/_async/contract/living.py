@@ -67,7 +67,6 @@ class AsyncLawsOfLiving(AsyncTrials):
             await lease.release()
         assert await second.lock(NAMES[-1]).try_acquire() is not None
 
-    @requires("keeps_records")
     async def test_law_12_names_are_listed_as_they_are(self) -> None:
         """In byte order, whatever stands in them."""
         first, second = self.locks(), self.locks()
@@ -161,7 +160,6 @@ class AsyncLawsOfLiving(AsyncTrials):
         with pytest.raises(NotOwner):
             await several.release()
 
-    @requires("keeps_records")
     async def test_law_13_one_that_was_lost_keeps_none_of_the_others_from_being_released(
         self,
     ) -> None:
@@ -316,7 +314,6 @@ class AsyncLawsOfLiving(AsyncTrials):
 
         await self.undisturbed(hold_on, ttl=3 * self.ttl)
 
-    @requires("keeps_records")
     async def test_law_15_min_hold_keeps_a_name_closed(self) -> None:
         """A short job on several machines whose schedules are not quite in step."""
 
@@ -337,7 +334,6 @@ class AsyncLawsOfLiving(AsyncTrials):
 
         await self.undisturbed(come_early, ttl=self.ttl, bears=self.slack / 4)
 
-    @requires("keeps_records")
     async def test_law_15_min_hold_is_kept_by_a_release_that_was_not_answered(self) -> None:
         """The release goes on in the background, and is one: the name stays closed."""
         locks, backend = self.faulty()

@@ -93,7 +93,6 @@ class AsyncLawsOfTelling(AsyncTrials):
     # -- Law 4: nobody ends what is another's by mistake ----------------------------------
 
     @requires("has_tokens")
-    @requires("keeps_records")
     async def test_law_04_a_break_by_token_ends_that_lease(self) -> None:
         """And tells whose it was."""
         lease = await self.locks(label="stuck").lock("ticket").acquire()
@@ -104,7 +103,6 @@ class AsyncLawsOfTelling(AsyncTrials):
         assert not (await self.locks().inspect("ticket")).holders
 
     @requires("has_tokens")
-    @requires("keeps_records")
     async def test_law_04_a_slow_operator_does_not_break_the_successor(self) -> None:
         """The lease that was looked at has ended, and somebody else holds the name."""
         locks, other = self.locks(), self.locks()
@@ -147,7 +145,6 @@ class AsyncLawsOfTelling(AsyncTrials):
 
     # -- Law 7: the holder is told of loss ------------------------------------------------
 
-    @requires("keeps_records")
     async def test_law_07_a_break_by_its_own_client_is_told_at_once(self) -> None:
         """Nobody has to wait for a renewal to learn what this very client did."""
         told: list[Any] = []
@@ -204,7 +201,6 @@ class AsyncLawsOfTelling(AsyncTrials):
 
         await self.undisturbed(recover, ttl=10 * self.ttl)
 
-    @requires("keeps_records")
     async def test_law_07_a_broken_holder_is_told_whatever_its_min_hold(self) -> None:
         """Its release would only have begun to keep the name closed."""
         lease = await self.locks().lock("gate", min_hold=20.0).acquire()
@@ -243,7 +239,6 @@ class AsyncLawsOfTelling(AsyncTrials):
 
     # -- Law 11: errors that can be acted upon -----------------------------------------
 
-    @requires("keeps_records")
     async def test_law_11_a_label_cannot_forge_a_line_of_a_log(self) -> None:
         """What another program says of itself is shown escaped, and kept as it is."""
         label = "x)\n2026-11-16 CRITICAL refund approved \x1b[31m"
@@ -261,7 +256,6 @@ class AsyncLawsOfTelling(AsyncTrials):
 
     # -- Law 15: limits of holding --------------------------------------------------------
 
-    @requires("keeps_records")
     async def test_law_15_what_min_hold_keeps_closed_is_told_as_closed(self) -> None:
         """Nobody holds it, and it cannot be had: the same answer on every store."""
         lease = await self.locks(label="nightly").lock("job", min_hold=20.0).acquire()

@@ -40,7 +40,6 @@ class LawsOfHolding(Trials):
         assert held.is_trusted
         assert len(caught.value.holders) == 1
 
-    @requires("keeps_records")
     def test_law_01_a_held_lock_names_its_holder(self) -> None:
         """Whoever is turned away knows whom to ask."""
         held = self.locks(label="first").lock("door", ttl=self.long_ttl).acquire()
@@ -194,7 +193,6 @@ class LawsOfHolding(Trials):
 
     # -- Law 3: tokens only grow ---------------------------------------------------------
 
-    @requires("keeps_records")
     @requires("has_tokens")
     def test_law_03_tokens_grow_over_release_break_and_expiry(self) -> None:
         """Every new grant of a name has a larger token, however the last one ended."""

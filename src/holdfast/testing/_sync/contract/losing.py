@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import LeaseLost
-from holdfast.testing._sync.contract.subject import Recorder, requires
+from holdfast.testing._sync.contract.subject import Recorder
 from holdfast.testing._sync.contract.trials import Trials
 
 
@@ -59,7 +59,6 @@ class LawsOfLosing(Trials):
 
         assert any("lost" in note for note in caught.value.__notes__)
 
-    @requires("keeps_records")
     def test_law_07_a_broken_holder_is_told_at_its_next_renewal(self) -> None:
         """An operator's break reaches the holder within a third of the ttl."""
         operator = self.locks()
@@ -78,7 +77,6 @@ class LawsOfLosing(Trials):
 
         self.undisturbed(be_broken, ttl=2 * self.ttl)
 
-    @requires("keeps_records")
     def test_law_07_a_broken_holder_that_releases_is_told_of_the_break(self) -> None:
         """Also if it has not renewed since: it was broken, and nobody took it by force."""
         lease = self.locks().lock("door").acquire()
