@@ -28,7 +28,9 @@ def missing() -> str:
     from importlib.util import find_spec  # noqa: PLC0415 - not in every older Python
 
     if any(find_spec(name) is None for name in ("click", "rich")):
-        return 'the command line is an extra: pip install "holdfast[cli]"'
+        from holdfast.errors import pip_install  # noqa: PLC0415 - needs a newer Python, as above
+
+        return f"the command line is an extra: {pip_install('cli')}"
     return ""
 
 

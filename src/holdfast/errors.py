@@ -52,6 +52,14 @@ __all__ = [
     "WouldDeadlock",
 ]
 
+DISTRIBUTION = "holdfast"
+"""The name that pip knows; every message that says what to install takes it from here."""
+
+
+def pip_install(extra: str) -> str:
+    """Return the command that installs what an extra brings, quoted for every platform's shell."""
+    return f'pip install "{DISTRIBUTION}[{extra}]"'
+
 
 def _restore(cls: type[LockError], message: str, state: dict[str, object]) -> LockError:
     error = cls.__new__(cls, message)

@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, parse_qsl
 
 from holdfast.core.locating import masked, split
 from holdfast.core.naming import checked_namespace
-from holdfast.errors import ConfigurationError
+from holdfast.errors import ConfigurationError, pip_install
 from holdfast.options import checked_keywords, closest
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ def _imported(room: str, *, flavour: str, needed_by: str) -> Any:  # noqa: ANN40
             ) from error
         raise ConfigurationError(
             f"{needed_by} needs a driver that is not installed ({error.name}): "
-            f"pip install 'holdfast[{store.extra}]'"
+            f"{pip_install(store.extra)}"
         ) from error
     except ImportError as error:
         if not store.driver_needs:

@@ -107,10 +107,10 @@ def test_a_store_is_opened_without_the_declarations_of_others():
 @pytest.mark.parametrize(
     ("missing", "url", "way_out"),
     [
-        ("redis", "rediss://host", "pip install 'holdfast[redis]'"),
-        ("kazoo", "zookeeper://host", "pip install 'holdfast[zookeeper]'"),
-        ("psycopg", "postgres://host/shop", "pip install 'holdfast[postgresql]'"),
-        ("pymysql", "mariadb://app@host/shop", "pip install 'holdfast[mysql]'"),
+        ("redis", "rediss://host", 'pip install "holdfast[redis]"'),
+        ("kazoo", "zookeeper://host", 'pip install "holdfast[zookeeper]"'),
+        ("psycopg", "postgres://host/shop", 'pip install "holdfast[postgresql]"'),
+        ("pymysql", "mariadb://app@host/shop", 'pip install "holdfast[mysql]"'),
         ("_sqlite3", "sqlite:///x.db", "needs _sqlite3, which this Python was built without"),
     ],
 )

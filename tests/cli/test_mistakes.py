@@ -33,7 +33,7 @@ def test_without_the_extra_it_says_how_to_get_it():
     )
 
     assert done.returncode == 78
-    assert done.stderr == ('holdfast: the command line is an extra: pip install "holdfast[cli]"\n')
+    assert done.stderr == 'holdfast: the command line is an extra: pip install "holdfast[cli]"\n'
 
 
 def test_an_old_python_is_told_which_one_is_needed():

@@ -119,7 +119,7 @@ def test_without_its_package_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     monkeypatch.delitem(sys.modules, "holdfast.observe.otel_hook", raising=False)
 
-    with pytest.raises(ConfigurationError, match=r"pip install 'holdfast\[otel\]'"):
+    with pytest.raises(ConfigurationError, match=r'pip install "holdfast\[otel\]"'):
         observe.opentelemetry()
 
 

@@ -193,7 +193,7 @@ def test_without_its_package_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     monkeypatch.delitem(sys.modules, "holdfast.observe.prometheus_metrics", raising=False)
 
-    with pytest.raises(ConfigurationError, match=r"pip install 'holdfast\[prometheus\]'"):
+    with pytest.raises(ConfigurationError, match=r'pip install "holdfast\[prometheus\]"'):
         observe.prometheus()
 
 

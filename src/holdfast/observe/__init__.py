@@ -12,7 +12,7 @@ import importlib
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from holdfast.errors import ConfigurationError
+from holdfast.errors import ConfigurationError, pip_install
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -88,6 +88,5 @@ def _shipped(name: str) -> str:
 
 def _missing(extra: str, error: ImportError) -> ConfigurationError:
     return ConfigurationError(
-        f"this hook needs a package that is not installed ({error.name}): "
-        f"pip install 'holdfast[{extra}]'"
+        f"this hook needs a package that is not installed ({error.name}): {pip_install(extra)}"
     )

@@ -22,5 +22,5 @@ def test_a_driver_that_is_not_installed_is_named_with_its_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "holdfast.challenge.servers.postgresql", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
 
-    with pytest.raises(CannotStart, match=r"psycopg.*pip install 'holdfast\[postgresql\]'"):
+    with pytest.raises(CannotStart, match=r'psycopg.*pip install "holdfast\[postgresql\]"'):
         own_servers("postgresql", ttl=2.0)

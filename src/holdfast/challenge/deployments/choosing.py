@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from holdfast.challenge.deployments.given import Given
 from holdfast.challenge.servers.starting import CannotStart
+from holdfast.errors import pip_install
 from holdfast.urls import declared
 
 if TYPE_CHECKING:
@@ -89,6 +90,6 @@ def _kind(store: str) -> type:
         words = str(error).partition("\n")[0].rstrip(".")
         raise CannotStart(
             f"a challenge of {store} needs a driver that cannot be loaded ({words}): "
-            f"pip install 'holdfast[{extra}]'"
+            f"{pip_install(extra or 'all')}"
         ) from error
     return cast("type", getattr(module, store.capitalize()))

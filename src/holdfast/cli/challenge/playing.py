@@ -18,6 +18,7 @@ from holdfast.challenge.running import HOLDFAST, Enough, NothingStarted, run
 from holdfast.challenge.servers.starting import CannotStart
 from holdfast.cli.challenge.targets import allowed, is_here
 from holdfast.cli.store import opened
+from holdfast.errors import pip_install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,7 +151,7 @@ def _servers_for(flaw: Flaw) -> AbstractContextManager[Deployment]:
     except ImportError as error:
         raise CannotStart(
             f"the broken locks are kept in Redis, whose driver cannot be loaded ({error}): "
-            "pip install 'holdfast[redis]'"
+            f"{pip_install('redis')}"
         ) from error
     return DEPLOYMENTS[flaw.schedule.store](ttl=flaw.schedule.ttl)
 
