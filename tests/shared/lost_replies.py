@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -35,7 +39,7 @@ class LostReplies:
 
     @pytest.fixture
     def locks(self, flavour, door, proxied, diary):
-        found = flavour.locks(proxied, ttl=TTL, on_event=diary)
+        found = flavour.locks(proxied, ttl=TTL, on_event=diary, request_timeout=20)
         found.lock(f"{door.name} warm").acquire().release()
         flavour.give_up_after(1.5)
         return found
@@ -48,11 +52,26 @@ class LostReplies:
         locks.lock(door.name).acquire().release()
         return said.take
 
-    def test_a_reply_lost_on_acquire_costs_a_moment(self, locks, proxy, door, said):
+    @pytest.fixture
+    def asked(self, flavour, locks, door) -> Callable[..., Future[Any]]:
+        """Return a function that acquires beside the test, and returns once an answer is lost.
+
+        Only that one is not to be waited for: what follows has time, on a busy machine too.
+        """
+
+        def ask(lost: threading.Event, *, timeout: float = 60) -> Future[Any]:
+            asking = flavour.start(locks.lock(door.name).acquire, timeout=timeout)
+            eventually(lambda: lost.is_set() or asking.done(), what="an answer is lost")
+            flavour.give_up_after(20)
+            return asking
+
+        return ask
+
+    def test_a_reply_lost_on_acquire_costs_a_moment(self, locks, proxy, door, said, asked):
         """The repeat is answered with the same grant: one hold, one token."""
         lost = proxy.lose_reply_to(said.take_new)
 
-        lease = locks.lock(door.name).acquire(timeout=10)
+        lease = asked(lost).result(60)
 
         assert lost.is_set()
         assert door.line() == ([lease.token], 0)
@@ -62,22 +81,22 @@ class LostReplies:
 
     @pytest.mark.parametrize("after", [0, 1, 20], ids="{} bytes".format)
     def test_a_connection_cut_before_the_answer_costs_a_moment(
-        self, locks, proxy, door, taking, after
+        self, proxy, door, taking, after, asked
     ):
         """It ran, and nobody heard: half a token is none."""
         cut = proxy.cut_reply_to(taking, after=after)
 
-        lease = locks.lock(door.name).acquire(timeout=10)
+        lease = asked(cut).result(60)
 
         assert cut.is_set()
         assert door.line() == ([lease.token], 0)
 
-    def test_when_no_acquire_is_answered_nothing_is_left_behind(self, locks, proxy, door, said):
+    def test_when_no_acquire_is_answered_nothing_is_left_behind(self, proxy, door, said, asked):
         """The server granted it; the caller is told that it was not acquired, and it was undone."""
-        proxy.lose_reply_to(said.takes, times=9)
+        lost = proxy.lose_reply_to(said.takes, times=9)
 
         with pytest.raises(BackendUnavailable, match="withdrawn"):
-            locks.lock(door.name).acquire(timeout=0.4)
+            asked(lost, timeout=0.4).result(60)
 
         assert door.line() == ([], 0)
 

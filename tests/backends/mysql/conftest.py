@@ -83,7 +83,7 @@ def wire(wire_to, server) -> BlockingWire:
 @pytest.fixture
 def refusal(flavour, caplog) -> Refusals:
     """Return the error of an acquire, after a look at all that was said."""
-    return Refusals([flavour], caplog, within=5.0)
+    return Refusals([flavour], caplog, within=10.0)
 
 
 @pytest.fixture

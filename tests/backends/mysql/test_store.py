@@ -19,6 +19,9 @@ from holdfast.core.naming import storage_key
 
 server = each_server.server
 
+PATIENT = {"request_timeout": 20.0}
+"""For a busy machine: no request here is meant to fail."""
+
 
 @pytest.mark.parametrize("collation", ["swedish_ci", "general_ci", "unicode_ci", "bin"])
 def test_names_that_a_collation_takes_for_the_same_are_distinct_locks(
@@ -26,14 +29,14 @@ def test_names_that_a_collation_takes_for_the_same_are_distinct_locks(
 ) -> None:
     database = f"collated_{collation}"
     server.run(f"CREATE DATABASE IF NOT EXISTS {database} COLLATE utf8mb4_{collation}")
-    locks = flavour.locks(server.url(database), namespace=namespace)
+    locks = flavour.locks(server.url(database), namespace=namespace, **PATIENT)
 
     assert are_distinct(locks)
 
 
 def test_any_text_may_be_an_owner(flavour, server, namespace) -> None:
     owner = "saga\0 ' 🔒"
-    locks, others = (flavour.locks(server.url(), namespace=namespace) for _ in range(2))
+    locks, others = (flavour.locks(server.url(), namespace=namespace, **PATIENT) for _ in range(2))
     one, other = (
         client.lock("door", owner=owner).acquire(timeout=20) for client in (locks, others)
     )
@@ -44,7 +47,8 @@ def test_any_text_may_be_an_owner(flavour, server, namespace) -> None:
 
 def test_the_time_is_read_after_the_lock_was_waited_for(flavour, wire, server, namespace) -> None:
     """Read earlier, a lease that ended while we waited would look alive."""
-    flavour.locks(server.url(), namespace=namespace).lock("door").acquire(timeout=20)
+    locks = flavour.locks(server.url(), namespace=namespace, **PATIENT)
+    locks.lock("door").acquire(timeout=20)
     key, dialect = storage_key(namespace, "door"), MysqlDialect(Tables())
 
     def steps():
@@ -66,7 +70,7 @@ def test_an_idle_name_is_one_row_and_can_be_swept(flavour, server, namespace) ->
     """Also by hand, without a token going back."""
     database = f"sweep_{flavour.name}"
     server.run(f"CREATE DATABASE {database}")
-    locks = flavour.locks(server.url(database))
+    locks = flavour.locks(server.url(database), **PATIENT)
     first = locks.lock("door").acquire(timeout=20)
     first.release()
     rows = "SELECT (SELECT count(*) FROM holdfast_door), (SELECT count(*) FROM holdfast_place)"
@@ -98,8 +102,8 @@ def test_beyond_the_head_a_client_asks_about_once_a_second(
     flavour, server, namespace, asked
 ) -> None:
     """However many of its claims wait."""
-    holder, heads = (flavour.locks(server.url(), namespace=namespace) for _ in range(2))
-    others = flavour.locks(server.url(user="waiter"), namespace=namespace)
+    holder, heads = (flavour.locks(server.url(), namespace=namespace, **PATIENT) for _ in range(2))
+    others = flavour.locks(server.url(user="waiter"), namespace=namespace, **PATIENT)
     leases = [holder.lock(f"door{i}").acquire(timeout=20) for i in range(3)]
     first = [flavour.start(heads.lock(f"door{i}").acquire, timeout=50) for i in range(3)]
     eventually(lambda: all(len(holder.inspect(f"door{i}").line) == 1 for i in range(3)))

@@ -158,11 +158,11 @@ def test_a_frozen_sentinel_costs_a_moment(sentinels, drivers):
 
 def test_an_unknown_master_is_named_with_those_that_are_known(sentinels, drivers):
     """At once, and not after all the time that there is."""
-    for one in drivers(sentinels.url.replace(SERVICE, "nobody")):
+    for one in drivers(sentinels.url.replace(SERVICE, "nobody"), request_timeout=20.0):
         started = time.monotonic()
         with pytest.raises(ConfigurationError, match=f"no master 'nobody'; they know: {SERVICE}"):
             one.acquire("door")
-        assert time.monotonic() - started < 1.0
+        assert time.monotonic() - started < 10.0
 
 
 def test_unreachable_sentinels_are_an_outage():
@@ -177,7 +177,8 @@ def test_unreachable_sentinels_are_an_outage():
 
 def test_a_sentinel_url_at_a_plain_server_says_which_url_to_use(sentinels, drivers):
     """At once: no wait makes a Sentinel of it."""
-    for one in drivers(f"redis+sentinel://127.0.0.1:{sentinels.master.port}/{SERVICE}"):
+    url = f"redis+sentinel://127.0.0.1:{sentinels.master.port}/{SERVICE}"
+    for one in drivers(url, request_timeout=20.0):
         with pytest.raises(ConfigurationError, match="the server there is no Sentinel") as caught:
             one.acquire("door")
         assert "use redis://HOST:PORT for a single server" in str(caught.value)
