@@ -36,7 +36,7 @@ LONG_FORMS := tests/interrupts/test_interrupts.py tests/backends/test_stock.py \
 	tests/backends/sqlite/test_leaks.py tests/backends/etcd/faults/test_deposed.py \
 	tests/backends/zookeeper/faults/test_deposed.py
 # What Windows has no means for; `cli/elsewhere.py` says so there.
-NOT_WINDOWS := holdfast/(challenge/|platforms/(linux|macos|posix)\.py|cli/(challenge/|demo/|$\
+NOT_WINDOWS := lockfast/(challenge/|platforms/(linux|macos|posix)\.py|cli/(challenge/|demo/|$\
 	(command|guard|run|signals|supervising|terminal)\.py))
 
 # The first Python that is new enough. Say PYTHON=... to choose another.
@@ -65,7 +65,7 @@ test: $(STAMP)-compiled ## Set up all that is needed and run every test
 # Side by side, since they mostly wait; what each says is shown when it is done.
 .PHONY: test-disguised test-elsewhere
 test-disguised:
-	HOLDFAST_TEST_PLATFORM=windows $(RUN) -m pytest -n 4 -k 'not fork' $(DISGUISED_SOON)
+	LOCKFAST_TEST_PLATFORM=windows $(RUN) -m pytest -n 4 -k 'not fork' $(DISGUISED_SOON)
 
 test-elsewhere:
 	$(RUN) tools/other_pythons.py -n 4 $(CORE) $(NOT_EVERYWHERE)
@@ -74,7 +74,7 @@ test-elsewhere:
 soak: $(STAMP)-compiled ## Run the long forms of the tests that have one; at most an hour
 	$(RUN) tools/system_packages.py
 	$(RUN) tools/newer_servers.py
-	HOLDFAST_TEST_LENGTH=long HOLDFAST_TRIALS=5 $(RUN) -m pytest -n auto --durations=10 $(LONG_FORMS)
+	LOCKFAST_TEST_LENGTH=long LOCKFAST_TRIALS=5 $(RUN) -m pytest -n auto --durations=10 $(LONG_FORMS)
 
 .PHONY: portable
 portable: $(STAMP) ## Run only the tests that need neither a server nor Linux
@@ -83,8 +83,8 @@ portable: $(STAMP) ## Run only the tests that need neither a server nor Linux
 .PHONY: disguised
 disguised: $(STAMP) ## Run what Linux can play of macOS and Windows by their ways
 	$(RUN) tools/system_packages.py
-	HOLDFAST_TEST_PLATFORM=macos $(RUN) -m pytest -n auto $(DISGUISED)
-	HOLDFAST_TEST_PLATFORM=windows $(RUN) -m pytest -n auto -k 'not fork and not posix' $(DISGUISED)
+	LOCKFAST_TEST_PLATFORM=macos $(RUN) -m pytest -n auto $(DISGUISED)
+	LOCKFAST_TEST_PLATFORM=windows $(RUN) -m pytest -n auto -k 'not fork and not posix' $(DISGUISED)
 
 .PHONY: check
 check: $(STAMP) ## Format, lint, types, generated files, import direction, docs
@@ -94,17 +94,17 @@ check: $(STAMP) ## Format, lint, types, generated files, import direction, docs
 	$(RUN) tools/generate_docs.py --check
 	$(RUN) -m mypy
 	$(RUN) -m mypy --platform win32 --cache-dir .mypy_cache/win32 --exclude '$(NOT_WINDOWS)' \
-		src/holdfast src/holdfast/platforms/windows.py
+		src/lockfast src/lockfast/platforms/windows.py
 	$(RUN) -m pyright tests/typing/api_types.py
 	PYTHONPATH='$(CURDIR)/src' $(RUN) -m pyright --pythonpath $(RUN) --ignoreexternal \
-		--verifytypes holdfast > $(VENV)/types.txt || { cat $(VENV)/types.txt; exit 1; }
+		--verifytypes lockfast > $(VENV)/types.txt || { cat $(VENV)/types.txt; exit 1; }
 	$(RUN) -m pytest -q tests/architecture $(wildcard tests/docs)
 
 # Once all is set up, nothing more; else only what the command line needs, which is a matter of
 # seconds where the tools of the tests take half a minute.
 .PHONY: demo
 demo: $(firstword $(wildcard $(STAMP)) $(STAMP)-demo) ## Show what a lock does
-	PYTHONPATH=src $(RUN) -m holdfast demo
+	PYTHONPATH=src $(RUN) -m lockfast demo
 
 $(STAMP)-demo:
 	$(make_venv)
@@ -127,7 +127,7 @@ $(STAMP)-bench: $(STAMP)
 .PHONY: challenge
 challenge: $(STAMP) ## Let the challenge catch the broken locks, 20 seeds of each; half an hour
 	$(RUN) tools/system_packages.py
-	$(RUN) -m holdfast.challenge.broken
+	$(RUN) -m lockfast.challenge.broken
 
 # Else every worker of the first run compiles all tests, each for itself at the same time. What is
 # wrong with one of them is told by the run.
@@ -160,7 +160,7 @@ clean: ## Delete all that was made here, the environment too
 
 define make_venv
 	@test -n "$(PYTHON)" && "$(PYTHON)" -c '$(NEW_ENOUGH)' || { \
-		echo "Holdfast needs Python 3.11 or newer, and found none: install one, or say PYTHON=..." >&2; \
+		echo "Lockfast needs Python 3.11 or newer, and found none: install one, or say PYTHON=..." >&2; \
 		exit 1; }
 	"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || "$(PYTHON)" tools/system_packages.py \
 		--install "$$("$(PYTHON)" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"

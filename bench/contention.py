@@ -26,11 +26,11 @@ ROUNDS = 12
 
 
 def _redlock(ports: str) -> Callable[[], AbstractContextManager[object]]:
-    import holdfast  # noqa: PLC0415
+    import lockfast  # noqa: PLC0415
 
     where = ",".join(f"127.0.0.1:{port}" for port in ports.split(","))
     options = {"ttl": MAX_TTL, "max_ttl": MAX_TTL, "node_timeout": NODE_TIMEOUT}
-    locks = holdfast.Locks(f"redlock://{where}", **options)
+    locks = lockfast.Locks(f"redlock://{where}", **options)
     lock = locks.lock("ball")
     return lambda: lock
 
@@ -61,10 +61,10 @@ def _pottery(ports: str) -> Callable[[], AbstractContextManager[object]]:
     return lambda: pottery.Redlock(key="ball", masters=masters, auto_release_time=MAX_TTL)
 
 
-def _holdfast(port: int) -> Callable[[], AbstractContextManager[object]]:
-    import holdfast  # noqa: PLC0415 - each worker loads what it is
+def _lockfast(port: int) -> Callable[[], AbstractContextManager[object]]:
+    import lockfast  # noqa: PLC0415 - each worker loads what it is
 
-    lock = holdfast.Locks(f"redis://127.0.0.1:{port}").lock("ball")
+    lock = lockfast.Locks(f"redis://127.0.0.1:{port}").lock("ball")
     return lambda: lock
 
 
@@ -84,14 +84,14 @@ def _python_redis_lock(port: int) -> Callable[[], AbstractContextManager[object]
 
 
 ON_NODES = {
-    "holdfast redlock": _redlock,
+    "lockfast redlock": _redlock,
     "redlock-py": _redlock_py,
     "pottery": _pottery,
 }
 """Those that are told several ports."""
 
 CONTENDERS = {
-    "holdfast redis": _holdfast,
+    "lockfast redis": _lockfast,
     "redis-py Lock": _redis_py,
     "python-redis-lock": _python_redis_lock,
 }

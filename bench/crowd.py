@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
-import holdfast
+import lockfast
 from bench.measuring import load, machine
 from bench.reporting import Report
 from bench.sql_servers import Mariadb, Mysql, Postgresql
@@ -128,7 +128,7 @@ def run(url: str, tasks: int) -> Facts:
 class Crowd:
     """The tasks, and what became of them."""
 
-    def __init__(self, locks: holdfast.AsyncLocks) -> None:
+    def __init__(self, locks: lockfast.AsyncLocks) -> None:
         self._lock = locks.lock("the one name", timeout=TIMEOUT)
         self._given_back: float | None = None
         self.gaps: list[float] = []
@@ -144,7 +144,7 @@ class Crowd:
                     self.gaps.append(now - self._given_back)
                 self.granted += 1
                 self._given_back = time.perf_counter()
-        except holdfast.LockError as error:
+        except lockfast.LockError as error:
             self.errors.append(repr(error))
 
 
@@ -154,13 +154,13 @@ async def play(url: str, tasks: int) -> Facts:
     last_answer = began_at = time.time()
     started = time.perf_counter()
 
-    def hear(event: holdfast.Event) -> None:
+    def hear(event: lockfast.Event) -> None:
         nonlocal last_answer
-        if isinstance(event, holdfast.Waiting | holdfast.Acquired) and event.claim not in answered:
+        if isinstance(event, lockfast.Waiting | lockfast.Acquired) and event.claim not in answered:
             answered.add(event.claim)
             last_answer = max(last_answer, event.at)
 
-    async with holdfast.AsyncLocks(url, on_event=hear) as locks:
+    async with lockfast.AsyncLocks(url, on_event=hear) as locks:
         crowd = Crowd(locks)
         await asyncio.gather(*(crowd.pass_once() for _ in range(tasks)))
         passed = time.perf_counter() - started
@@ -177,6 +177,6 @@ async def play(url: str, tasks: int) -> Facts:
 
 
 if __name__ == "__main__":
-    logging.getLogger("holdfast").addHandler(logging.NullHandler())
+    logging.getLogger("lockfast").addHandler(logging.NullHandler())
     location, count = sys.argv[1:]
     print(json.dumps(asdict(asyncio.run(play(location, int(count))))))

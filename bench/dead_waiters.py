@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-import holdfast
+import lockfast
 
 if TYPE_CHECKING:
     from bench.reporting import Report
@@ -17,8 +17,8 @@ DEAD = (1, 8, 32)
 
 WAITER = """
 import sys
-import holdfast
-holdfast.Locks(sys.argv[1]).lock(sys.argv[2]).acquire()
+import lockfast
+lockfast.Locks(sys.argv[1]).lock(sys.argv[2]).acquire()
 """
 
 
@@ -31,7 +31,7 @@ def tell(report: Report, store: str, url: str) -> None:
 def handed_over_past(url: str, count: int) -> float:
     """Return the seconds from the release to the hold of the one behind the dead."""
     name = f"dead-{count}"
-    with holdfast.Locks(url) as host, holdfast.Locks(url) as living:
+    with lockfast.Locks(url) as host, lockfast.Locks(url) as living:
         lease = host.lock(name).acquire()
         waiters = [
             subprocess.Popen([sys.executable, "-c", WAITER, url, name]) for _ in range(count)
@@ -56,6 +56,6 @@ def handed_over_past(url: str, count: int) -> float:
     return taken[0] - released
 
 
-def _until_so_many_wait(locks: holdfast.Locks, name: str, count: int) -> None:
+def _until_so_many_wait(locks: lockfast.Locks, name: str, count: int) -> None:
     while len(locks.inspect(name).line) < count:
         time.sleep(0.02)

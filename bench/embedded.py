@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 import filelock
 
-import holdfast
+import lockfast
 from bench.measuring import cycle_of, machine, side_by_side, tell_ratios
 from bench.reporting import Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-OURS = "holdfast sqlite"
+OURS = "lockfast sqlite"
 
 
 def main() -> Report:
@@ -32,7 +32,7 @@ def main() -> Report:
         f"SQLite {sqlite3.sqlite_version}, filelock {version('filelock')}, {machine()}. "
         "All in one run, in turns; `make bench` repeats it."
     )
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="lockfast-bench-") as name:
         directory = Path(name)
         uncontended(report, directory)
         hand_over(report, directory)
@@ -42,7 +42,7 @@ def main() -> Report:
 
 def uncontended(report: Report, directory: Path) -> None:
     """One process takes and gives back a free lock."""
-    locks = holdfast.Locks(f"sqlite://{directory}/locks.db")
+    locks = lockfast.Locks(f"sqlite://{directory}/locks.db")
     seconds = side_by_side(
         {
             OURS: cycle_of(locks.lock("door")),
@@ -86,8 +86,8 @@ def raw_transactions(path: Path) -> Callable[[int], None]:
 
 PLAYER = """
 import json, sys, time
-import holdfast
-locks = holdfast.Locks(sys.argv[1])
+import lockfast
+locks = lockfast.Locks(sys.argv[1])
 lock = locks.lock("ball")
 waits = []
 released = 0.0
@@ -135,7 +135,7 @@ def percentile(values: list[float]) -> str:
 def waiting(report: Report, directory: Path) -> None:
     """How much a waiter asks of the file while it waits."""
     url = f"sqlite://{directory}/wait.db"
-    with holdfast.Locks(url) as holder, holdfast.Locks(url) as waiter:
+    with lockfast.Locks(url) as holder, lockfast.Locks(url) as waiter:
         lease = holder.lock("door").acquire()
         statements: list[str] = []
         waiter.inspect("door")
@@ -144,7 +144,7 @@ def waiting(report: Report, directory: Path) -> None:
         started = time.perf_counter()
         try:
             waiter.lock("door").acquire(timeout=10)
-        except holdfast.AcquireTimeout:
+        except lockfast.AcquireTimeout:
             took = time.perf_counter() - started
         lease.release()
     report.say(f"A waiter runs {len(statements)} statements in {took:.1f} s of waiting.")

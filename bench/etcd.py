@@ -11,18 +11,18 @@ from importlib.metadata import version
 import aetcd
 import etcd3gw
 
-import holdfast
+import lockfast
 from bench.etcd_server import running, server_version
 from bench.measuring import Timing, cycle_of, load, machine, timed
 from bench.reporting import Report
-from holdfast.backends.etcd import addresses, requests
-from holdfast.backends.etcd._async.members import AsyncMembers
-from holdfast.backends.etcd._sync.members import Members
-from holdfast.backends.etcd.answers import Transacted
-from holdfast.backends.etcd.requests import Is, Of, Request, compare
-from holdfast.runtime.clock import Clock
+from lockfast.backends.etcd import addresses, requests
+from lockfast.backends.etcd._async.members import AsyncMembers
+from lockfast.backends.etcd._sync.members import Members
+from lockfast.backends.etcd.answers import Transacted
+from lockfast.backends.etcd.requests import Is, Of, Request, compare
+from lockfast.runtime.clock import Clock
 
-OURS = "holdfast"
+OURS = "lockfast"
 RAW = "two raw calls on our wire"
 CYCLES = 100
 TASKS = 100
@@ -69,7 +69,7 @@ def uncontended(report: Report, port: int) -> None:
             for one in calls:
                 members.ask(one, deadline=clock.now() + 5)
 
-    with holdfast.Locks(url) as locks:
+    with lockfast.Locks(url) as locks:
         theirs = etcd3gw.client(port=port)
 
         def gateway(cycles: int) -> None:
@@ -112,7 +112,7 @@ async def concurrent(report: Report, port: int) -> None:
         addresses.of_url(url, where=url, namespace="raw", options={}), clock=clock
     )
     calls = [raw_calls(b"raw/%d" % number) for number in range(TASKS)]
-    async with holdfast.AsyncLocks(url, request_timeout=20.0) as locks:
+    async with lockfast.AsyncLocks(url, request_timeout=20.0) as locks:
 
         async def ours(number: int) -> None:
             async with locks.lock(f"ours-{number}"):
@@ -181,7 +181,7 @@ async def _handed_over(port: int) -> tuple[list[float], list[float]]:
     url = f"etcd://127.0.0.1:{port}"
     handovers: list[float] = []
     trips: list[float] = []
-    async with holdfast.AsyncLocks(url) as one, holdfast.AsyncLocks(url) as two:
+    async with lockfast.AsyncLocks(url) as one, lockfast.AsyncLocks(url) as two:
         for _ in range(CYCLES):
             lease = await one.lock("ball").acquire()
             waiting = asyncio.create_task(_taken(two))
@@ -198,7 +198,7 @@ async def _handed_over(port: int) -> tuple[list[float], list[float]]:
     return handovers, trips
 
 
-async def _taken(locks: holdfast.AsyncLocks) -> float:
+async def _taken(locks: lockfast.AsyncLocks) -> float:
     async with locks.lock("ball"):
         return time.perf_counter()
 

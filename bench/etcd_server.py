@@ -21,7 +21,7 @@ def running() -> Iterator[int]:
             free.bind(("127.0.0.1", 0))
             ports.append(free.getsockname()[1])
     client, peer = (f"http://127.0.0.1:{port}" for port in ports)
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="lockfast-bench-") as directory:
         server = subprocess.Popen(
             [
                 *("etcd", "--name", "n0", "--data-dir", directory, "--unsafe-no-fsync"),

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 
-import holdfast
+import lockfast
 from bench.measuring import machine
 from bench.reporting import Report
 from bench.waiting import STORES
@@ -23,21 +23,21 @@ def main() -> Report:
     report = Report("listing", "Ten thousand locks, listed")
     report.say(
         f"{machine()}. {LOCKS:,} names are held, and listed {TIMES} times, with all that is told "
-        "of each: by `holdfast ls` into a pipe, the start of the program included, and by "
+        "of each: by `lockfast ls` into a pipe, the start of the program included, and by "
         "`survey()`. Where the processor's time is much less than the time by the clock, the "
         "machine had other things to do. `python -m bench listing` repeats it."
     )
     rows = []
     for store, opened in STORES.items():
-        with opened() as url, holdfast.Locks(url, ttl=3600) as locks:
+        with opened() as url, lockfast.Locks(url, ttl=3600) as locks:
             for number in range(LOCKS):
                 locks.lock(f"order:{number:06}", renew=False).acquire()
-            command = [sys.executable, "-m", "holdfast", "ls", "--url", url]
+            command = [sys.executable, "-m", "lockfast", "ls", "--url", url]
             rows += [
-                _measured(store, "holdfast ls", lambda: _run(command)),  # noqa: B023 - called here
+                _measured(store, "lockfast ls", lambda: _run(command)),  # noqa: B023 - called here
                 _measured(
                     store,
-                    "holdfast ls --json",
+                    "lockfast ls --json",
                     lambda: _run([*command, "--json"]),  # noqa: B023 - as above
                 ),
                 _measured(store, "survey()", lambda: list(locks.survey())),

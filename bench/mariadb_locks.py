@@ -10,7 +10,7 @@ import asyncmy
 import pymysql
 from tooz import coordination
 
-import holdfast
+import lockfast
 from bench.sql_locks import (
     AsyncLocks,
     AsyncMaker,
@@ -57,7 +57,7 @@ async def _async_connected(port: int, stack: AsyncExitStack) -> Callable[..., Aw
 
 
 CONTENDERS: dict[str, Maker] = {
-    "holdfast": lambda port: holdfast.Locks(_url(port)).lock("ball"),
+    "lockfast": lambda port: lockfast.Locks(_url(port)).lock("ball"),
     "GET_LOCK": lambda port: Pair(_connected(port), *_advisory(0)),
     "sqlalchemy-dlock": lambda port: dlock(_url(port, "mysql+pymysql")),
     "tooz": _tooz,
@@ -65,7 +65,7 @@ CONTENDERS: dict[str, Maker] = {
 """Ours, and then what it is measured against."""
 
 ASYNC_CONTENDERS: dict[str, AsyncMaker] = {
-    "holdfast": lambda port, count, stack: async_ours(_url(port), count, stack),
+    "lockfast": lambda port, count, stack: async_ours(_url(port), count, stack),
     "GET_LOCK": lambda port, count, stack: async_pairs(
         partial(_async_connected, port, stack), _advisory, count
     ),

@@ -15,13 +15,13 @@ import aiomcache
 import emcache
 import pymemcache
 
-import holdfast
+import lockfast
 from bench.measuring import machine, side_by_side, tell_ratios
 from bench.memcached_server import running, server_version
 from bench.reporting import Report
 
-OURS = "holdfast memcached"
-NO_SERVER = "holdfast memory, no server"
+OURS = "lockfast memcached"
+NO_SERVER = "lockfast memory, no server"
 CLAIM = b"0123456789abcdef0123456789abcdef"
 TTL = 31
 GONE = -1
@@ -71,8 +71,8 @@ def main() -> Report:
 
 def uncontended(report: Report, port: int) -> None:
     """One thread takes and gives back a free lock."""
-    locks = holdfast.Locks(f"memcached://127.0.0.1:{port}")
-    without_server = holdfast.Locks("memory://")
+    locks = lockfast.Locks(f"memcached://127.0.0.1:{port}")
+    without_server = lockfast.Locks("memory://")
     client = pymemcache.Client(("127.0.0.1", port), no_delay=True)
     seconds = side_by_side(
         {
@@ -91,7 +91,7 @@ def uncontended(report: Report, port: int) -> None:
     report.chart("cycle", "Uncontended cycle", {k: v * 1e6 for k, v in seconds.items()}, "µs")
 
 
-def ours_cycle(locks: holdfast.Locks) -> Callable[[int], None]:
+def ours_cycle(locks: lockfast.Locks) -> Callable[[int], None]:
     lock = locks.lock("ours")
 
     def run(cycles: int) -> None:
@@ -141,13 +141,13 @@ def asyncio_tasks(report: Report, port: int) -> None:
 
 
 async def concurrent(port: int, tasks: int) -> dict[str, float]:
-    locks = holdfast.AsyncLocks(f"memcached://127.0.0.1:{port}")
-    without_server = holdfast.AsyncLocks("memory://")
+    locks = lockfast.AsyncLocks(f"memcached://127.0.0.1:{port}")
+    without_server = lockfast.AsyncLocks("memory://")
     node = emcache.MemcachedHostAddress("127.0.0.1", port)
     client = await emcache.create_client([node], max_connections=8, timeout=None)
     other = aiomcache.Client("127.0.0.1", port, pool_size=8)
 
-    async def cycle(client: holdfast.AsyncLocks, number: int, cycles: int) -> None:
+    async def cycle(client: lockfast.AsyncLocks, number: int, cycles: int) -> None:
         lock = client.lock(f"ours-{number}")
         for _ in range(cycles):
             async with lock:

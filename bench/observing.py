@@ -16,12 +16,12 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import NoOpTracerProvider
 from prometheus_client import CollectorRegistry
 
-import holdfast
+import lockfast
 from bench.measuring import cycle_of, load, machine
 from bench.pairing import Contestant, Paired, paired
 from bench.redis_server import running
 from bench.reporting import Report
-from holdfast import observe
+from lockfast import observe
 
 ROUNDS, PAIRS, CYCLES = 50, 4, 250
 OFF = "no hook"
@@ -103,13 +103,13 @@ Contestants = tuple[dict[str, Contestant], Callable[[], None]]
 
 
 def _sync(url: str) -> Contestants:
-    clients = {name: holdfast.Locks(url, on_event=hook) for name, hook in _hooks().items()}  # type: ignore[arg-type]
+    clients = {name: lockfast.Locks(url, on_event=hook) for name, hook in _hooks().items()}  # type: ignore[arg-type]
 
     def close() -> None:
         for one in clients.values():
             one.close()
 
-    def contestant(client: holdfast.Locks) -> Contestant:
+    def contestant(client: lockfast.Locks) -> Contestant:
         turns, deliveries = cycle_of(client.lock("order:17")), _deliveries(client)
 
         def run(cycles: int) -> None:
@@ -128,9 +128,9 @@ def _sync(url: str) -> Contestants:
 
 def _tasks(url: str) -> Contestants:
     runner = asyncio.Runner()
-    clients = {name: holdfast.AsyncLocks(url, on_event=hook) for name, hook in _hooks().items()}  # type: ignore[arg-type]
+    clients = {name: lockfast.AsyncLocks(url, on_event=hook) for name, hook in _hooks().items()}  # type: ignore[arg-type]
 
-    def contestant(client: holdfast.AsyncLocks) -> Contestant:
+    def contestant(client: lockfast.AsyncLocks) -> Contestant:
         lock, deliveries = client.lock("order:17"), _deliveries(client)
 
         async def turns(cycles: int) -> None:

@@ -23,7 +23,7 @@ import redis.asyncio
 import redis_lock
 from tooz import coordination
 
-import holdfast
+import lockfast
 from bench import contention
 from bench.measuring import cycle_of, machine, side_by_side, tell_ratios
 from bench.pairing import Contestant, Paired, paired
@@ -32,7 +32,7 @@ from bench.reporting import Report
 
 AnyLock = AbstractAsyncContextManager[Any, Any]
 
-OURS = "holdfast redis"
+OURS = "lockfast redis"
 THEIRS = "redis.asyncio Lock"
 TTL = 30
 TASKS = (1, 100, 1000)
@@ -101,15 +101,15 @@ def main() -> Report:
 def uncontended(report: Report, port: int) -> None:
     """One thread takes and gives back a free lock."""
     client = redis.Redis(port=port)
-    locks = holdfast.Locks(f"redis://127.0.0.1:{port}")
+    locks = lockfast.Locks(f"redis://127.0.0.1:{port}")
     coordinator = coordination.get_coordinator(f"redis://127.0.0.1:{port}", b"bench")
     coordinator.start()
     # Each makes its lock once and uses it again: making one is not what is measured.
     seconds = side_by_side(
         {
             OURS: cycle_of(locks.lock("ours")),
-            "holdfast read lock": cycle_of(locks.rwlock("ours-read").read()),
-            "holdfast semaphore": cycle_of(locks.semaphore("ours-few", capacity=5)),
+            "lockfast read lock": cycle_of(locks.rwlock("ours-read").read()),
+            "lockfast semaphore": cycle_of(locks.semaphore("ours-few", capacity=5)),
             "raw socket": raw_cycle(port),
             "redis-py Lock": cycle_of(client.lock("redis-py", timeout=TTL)),
             "python-redis-lock": cycle_of(redis_lock.Lock(client, "python", expire=TTL)),
@@ -137,7 +137,7 @@ def beside_redis_py(report: Report, port: int) -> None:
     client = redis.Redis(port=port)
     rows = []
     for where, apart in ((OWN_CORE, False), (OTHER_CORE, True)):
-        with holdfast.Locks(f"redis://127.0.0.1:{port}") as locks, placed(port, apart=apart):
+        with lockfast.Locks(f"redis://127.0.0.1:{port}") as locks, placed(port, apart=apart):
             ours = Contestant(cycle_of(locks.lock("ours")))
             theirs = Contestant(cycle_of(client.lock("redis-py", timeout=TTL)))
             paired(ours, theirs, pairs=2, cycles=200)  # connect, fill caches
@@ -233,7 +233,7 @@ def placed(port: int, *, apart: bool) -> Iterator[None]:
 def concurrent(port: int, tasks: int) -> Paired:
     """So many asyncio tasks, each with a lock of its own: theirs beside ours, turn by turn."""
     with asyncio.Runner() as runner:
-        locks = holdfast.AsyncLocks(f"redis://127.0.0.1:{port}")
+        locks = lockfast.AsyncLocks(f"redis://127.0.0.1:{port}")
         # The default pool of redis-py refuses the 101st connection; this one lets tasks wait.
         pool = redis.asyncio.BlockingConnectionPool(port=port, max_connections=100, timeout=None)
         client = redis.asyncio.Redis(connection_pool=pool)
@@ -309,8 +309,8 @@ def contended(report: Report, port: int, workers: int) -> None:
 
 HOLDER = """
 import json, resource, sys, time
-import holdfast
-locks = holdfast.Locks(sys.argv[1])
+import lockfast
+locks = lockfast.Locks(sys.argv[1])
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
 before = resident()

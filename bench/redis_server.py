@@ -20,7 +20,7 @@ def running() -> Iterator[int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="lockfast-bench-") as directory:
         server = subprocess.Popen(
             [
                 "redis-server",

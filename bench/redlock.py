@@ -14,14 +14,14 @@ import pottery
 import redis
 import redlock
 
-import holdfast
+import lockfast
 from bench import contention
 from bench.measuring import machine, side_by_side, tell_ratios
 from bench.redis_server import pid_of
 from bench.redlock_nodes import MAX_TTL, NODE_TIMEOUT, delayed, five, places, url
 from bench.reporting import Report
 
-OURS = "holdfast redlock"
+OURS = "lockfast redlock"
 OPTIONS = {"ttl": MAX_TTL, "max_ttl": MAX_TTL, "node_timeout": NODE_TIMEOUT}
 FAR = 0.002
 WORKERS = 16
@@ -51,7 +51,7 @@ def main() -> Report:
 
 def sync_cycles(ports: list[int], *, cycles: int) -> dict[str, float]:
     """One thread takes and gives back a free lock."""
-    locks = holdfast.Locks(url(ports), **OPTIONS)
+    locks = lockfast.Locks(url(ports), **OPTIONS)
     manager = redlock.Redlock(places(ports))
     masters = {redis.Redis(**one) for one in places(ports)}  # type: ignore[arg-type]
     found = side_by_side(
@@ -82,7 +82,7 @@ def cycle_of(lock: object) -> Callable[[int], None]:
 
 async def tasks(ports: list[int]) -> dict[str, float]:
     """One task takes and gives back a free lock."""
-    locks = holdfast.AsyncLocks(url(ports), **OPTIONS)
+    locks = lockfast.AsyncLocks(url(ports), **OPTIONS)
     # It has no timeout of a node that could be set: a lock that takes too long counts as none.
     manager = aioredlock.Aioredlock([{"host": "127.0.0.1", "port": port} for port in ports])
     lock = locks.lock("ours")
@@ -134,8 +134,8 @@ def calls(client: redis.Redis) -> int:
 def hung(report: Report, ports: list[int]) -> None:
     """Two of five nodes hang, beside five that are well."""
     with five() as others:
-        well = holdfast.Locks(url(ports), ttl=MAX_TTL, max_ttl=MAX_TTL)
-        ill = holdfast.Locks(url(others), ttl=MAX_TTL, max_ttl=MAX_TTL)
+        well = lockfast.Locks(url(ports), ttl=MAX_TTL, max_ttl=MAX_TTL)
+        ill = lockfast.Locks(url(others), ttl=MAX_TTL, max_ttl=MAX_TTL)
         runs = {"all well": cycle_of(well.lock("ours")), "two hang": cycle_of(ill.lock("ours"))}
         runs["two hang"](50)
         for port in others[1:3]:

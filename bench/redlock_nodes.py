@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-import holdfast
+import lockfast
 from bench.redis_server import running
 
 NODES = 5
@@ -25,18 +25,18 @@ def five() -> Iterator[list[int]]:
     """Give the ports of five fresh servers, which can be counted on."""
     with ExitStack() as stack:
         ports = [stack.enter_context(running()) for _ in range(NODES)]
-        with holdfast.Locks(url(ports), ttl=MAX_TTL, max_ttl=MAX_TTL) as locks:
+        with lockfast.Locks(url(ports), ttl=MAX_TTL, max_ttl=MAX_TTL) as locks:
             until_they_count(locks)
         yield ports
 
 
-def until_they_count(locks: holdfast.Locks) -> None:
+def until_they_count(locks: lockfast.Locks) -> None:
     """Return when the nodes grant something."""
     while True:
         try:
             with locks.lock("first"):
                 return
-        except holdfast.BackendUnavailable:
+        except lockfast.BackendUnavailable:
             time.sleep(0.1)
 
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import psycopg
 
-import holdfast
+import lockfast
 from bench.measuring import machine
 from bench.reporting import Report
 from bench.sql_servers import Postgresql
-from holdfast.sql_rows import Versioned, claim_rows
+from lockfast.sql_rows import Versioned, claim_rows
 
 CONTENDERS = (1, 8, 64)
 ROUNDS, SECONDS = 2, 1.0
@@ -86,7 +86,7 @@ def claimed_by_tens(url: str) -> Iterator[None]:
 
 
 def _locked(url: str, sale: str) -> Iterator[None]:
-    locks = holdfast.Locks(url, request_timeout=30)
+    locks = lockfast.Locks(url, request_timeout=30)
     with locks, psycopg.connect(url, autocommit=True) as connection:
         lock = locks.lock("stock")
         while True:

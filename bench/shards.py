@@ -62,11 +62,11 @@ def sell(together: Barrier, sold: SimpleQueue[int], url: str, path: str, shards:
 
 def sales(together: Barrier, url: str, path: str, shards: int) -> Iterator[None]:
     """Yield at each sale, until nothing is left."""
-    import holdfast  # noqa: PLC0415 - after the fork
+    import lockfast  # noqa: PLC0415 - after the fork
 
     goods = Goods(path)
-    with holdfast.Locks(url, request_timeout=30) as locks:
-        lease: holdfast.Lease
+    with lockfast.Locks(url, request_timeout=30) as locks:
+        lease: lockfast.Lease
         stock = locks.sharded("stock", shards=shards)
         others = set(range(shards))
         stock.acquire_any().release()  # connect and open: what is measured is selling

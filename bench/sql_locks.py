@@ -10,7 +10,7 @@ import sqlalchemy
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy_dlock import create_async_sadlock, create_sadlock
 
-import holdfast
+import lockfast
 
 Request: TypeAlias = tuple[str, tuple[object, ...]]
 AsyncLocks: TypeAlias = list[AbstractAsyncContextManager[object]]
@@ -105,5 +105,5 @@ def _timeout(url: str) -> float | None:
 async def async_ours(url: str, count: int, stack: AsyncExitStack) -> AsyncLocks:
     """Return so many of ours, of one client."""
     # A busy machine is not on trial.
-    locks = await stack.enter_async_context(holdfast.AsyncLocks(url, request_timeout=60.0))
+    locks = await stack.enter_async_context(lockfast.AsyncLocks(url, request_timeout=60.0))
     return [locks.lock(f"ball-{number}") for number in range(count)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import time
 
-from holdfast.challenge.servers.mariadb import MariadbServer
-from holdfast.challenge.servers.mysql import MysqlServer
-from holdfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast.challenge.servers.mariadb import MariadbServer
+from lockfast.challenge.servers.mysql import MysqlServer
+from lockfast.challenge.servers.postgresql import PostgresqlServer
 
 __all__ = ["Mariadb", "Mysql", "Postgresql"]
 

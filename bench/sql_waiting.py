@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-OURS = "holdfast"
+OURS = "lockfast"
 LONGEST = 3600.0
 
 

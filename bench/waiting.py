@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 
-import holdfast
+import lockfast
 from bench import dead_waiters, redis_server
 from bench.measuring import machine
 from bench.reporting import Report
@@ -156,14 +156,14 @@ class Game:
         self.enough = asyncio.Event()
         # With time to spare while 5,000 arrive in one instant, which is not on trial.
         self.host, *self.clients = (
-            holdfast.AsyncLocks(url, ttl=60, on_event=self._hear, request_timeout=20)
+            lockfast.AsyncLocks(url, ttl=60, on_event=self._hear, request_timeout=20)
             for _ in range(clients + 1)
         )
         self.names = [f"door-{number}" for number in range(names)]
         self.let_go: dict[str, float] = {}
 
-    def _hear(self, event: holdfast.Event) -> None:
-        self.lost += isinstance(event, holdfast.Lost)
+    def _hear(self, event: lockfast.Event) -> None:
+        self.lost += isinstance(event, lockfast.Lost)
 
     def taken(self, name: str) -> None:
         """Time a hand-over."""
@@ -181,7 +181,7 @@ class Game:
                 await asyncio.sleep(HOLD)
                 self.let_go[name] = time.perf_counter()
 
-    async def give_away(self, leases: dict[str, holdfast.AsyncLease]) -> None:
+    async def give_away(self, leases: dict[str, lockfast.AsyncLease]) -> None:
         """Give back one name after the other, and stand in line for it again."""
         while True:
             for name in self.names:
@@ -254,7 +254,7 @@ async def tick(ticks: list[tuple[float, float]]) -> None:
 
 
 if __name__ == "__main__":
-    logging.getLogger("holdfast").addHandler(logging.NullHandler())  # closing loses what is held
+    logging.getLogger("lockfast").addHandler(logging.NullHandler())  # closing loses what is held
     location, *counts = sys.argv[1:]
     many, of, on = map(int, counts)
     print(json.dumps(asdict(asyncio.run(play(location, waiters=many, clients=of, names=on)))))

@@ -9,20 +9,20 @@ from importlib.metadata import version
 
 from kazoo.client import KazooClient
 
-import holdfast
+import lockfast
 from bench import handover
 from bench.measuring import cycle_of, machine, side_by_side
 from bench.reporting import Report
 from bench.zookeeper_server import requests_received, running, server_version
 
-OURS = "holdfast"
+OURS = "lockfast"
 THEIRS = "kazoo"
 CYCLES = 100
 ROUNDS = 5
 
 
-def _ours(port: int) -> holdfast.Locks:
-    return holdfast.Locks(f"zookeeper://127.0.0.1:{port}")
+def _ours(port: int) -> lockfast.Locks:
+    return lockfast.Locks(f"zookeeper://127.0.0.1:{port}")
 
 
 def _theirs(port: int) -> KazooClient:
@@ -32,9 +32,9 @@ def _theirs(port: int) -> KazooClient:
 
 
 CONTENDERS: dict[str, Callable[[int], AbstractContextManager[object]]] = {
-    "holdfast Lock": lambda port: _ours(port).lock("ball"),
+    "lockfast Lock": lambda port: _ours(port).lock("ball"),
     "kazoo Lock": lambda port: _theirs(port).Lock("/theirs/ball"),
-    "holdfast write lock": lambda port: _ours(port).rwlock("page").write(),
+    "lockfast write lock": lambda port: _ours(port).rwlock("page").write(),
     "kazoo WriteLock": lambda port: _theirs(port).WriteLock("/theirs/page"),
 }
 """Who hands over: ours, and then what it is measured against."""
@@ -60,7 +60,7 @@ def uncontended(report: Report, port: int) -> None:
     """One thread takes and gives back what is free; each makes its lock once."""
     client = KazooClient(f"127.0.0.1:{port}", timeout=30)
     client.start()
-    locks = holdfast.Locks(f"zookeeper://127.0.0.1:{port}")
+    locks = lockfast.Locks(f"zookeeper://127.0.0.1:{port}")
     rivals = {
         "Lock": (locks.lock("ours"), client.Lock("/theirs/lock")),
         "write lock": (locks.rwlock("rw").write(), client.WriteLock("/theirs/rw")),

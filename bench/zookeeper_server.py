@@ -20,7 +20,7 @@ def running() -> Iterator[int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="lockfast-bench-") as directory:
         settings = Path(directory) / "zoo.cfg"
         settings.write_text(
             f"tickTime=2000\ndataDir={directory}/data\nclientPort={port}\n"

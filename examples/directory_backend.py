@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
-from holdfast import (
+from lockfast import (
     AsyncBackend,
     Backend,
     Capabilities,

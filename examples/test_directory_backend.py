@@ -7,13 +7,13 @@ from pathlib import Path
 
 from directory_backend import CAPABILITIES, AsyncDirectoryBackend, Clock, DirectoryBackend
 
-from holdfast import AsyncBackend, Backend
-from holdfast.testing import AsyncBackendContract, BackendContract
+from lockfast import AsyncBackend, Backend
+from lockfast.testing import AsyncBackendContract, BackendContract
 
 
 class _Store:
     def set_up(self) -> None:
-        self.directory = tempfile.TemporaryDirectory(prefix="holdfast-example-")
+        self.directory = tempfile.TemporaryDirectory(prefix="lockfast-example-")
 
     def tear_down(self) -> None:
         self.directory.cleanup()

@@ -27,7 +27,7 @@ from typing import Any
 
 import redis
 
-import holdfast
+import lockfast
 
 STEPS = ("locked", "read", "shown", "written", "committed", "released")
 
@@ -47,7 +47,7 @@ def set_up(shop: sqlite3.Connection, *, stock: int) -> None:
 
 
 def sell(
-    locks: holdfast.Locks,
+    locks: lockfast.Locks,
     shop: sqlite3.Connection,
     cache: redis.Redis,
     number: str,
@@ -72,7 +72,7 @@ def sell(
                 [lease.token],
             )
             if done.rowcount != 1:
-                raise holdfast.Stale("a later seller has written before us", name=lease.name)
+                raise lockfast.Stale("a later seller has written before us", name=lease.name)
             shop.execute("INSERT INTO sales VALUES (?, 'lamp')", [number])
             step("written")
             lease.check()
@@ -81,7 +81,7 @@ def sell(
     return True
 
 
-def reconcile(locks: holdfast.Locks, shop: sqlite3.Connection, cache: redis.Redis) -> None:
+def reconcile(locks: lockfast.Locks, shop: sqlite3.Connection, cache: redis.Redis) -> None:
     """Let Redis show what the database has; after a restart, and after an order that failed."""
     with locks.lock("stock:lamp", timeout=60) as lease:
         [left] = shop.execute("SELECT n FROM stock WHERE item = 'lamp'").fetchone()
@@ -94,10 +94,10 @@ def is_sold(shop: sqlite3.Connection, number: str) -> bool:
     return found is not None
 
 
-def show(cache: Any, left: int, lease: holdfast.Lease) -> None:  # noqa: ANN401 - redis.Redis
+def show(cache: Any, left: int, lease: lockfast.Lease) -> None:  # noqa: ANN401 - redis.Redis
     """Write what shop windows show, unless a later holder has."""
     if not cache.eval(SHOW, 1, "stock:lamp", left, lease.token):
-        raise holdfast.Stale("a later seller has written before us", name=lease.name)
+        raise lockfast.Stale("a later seller has written before us", name=lease.name)
 
 
 def main(file: str, url: str, number: str, killed_at: str = "") -> None:
@@ -107,7 +107,7 @@ def main(file: str, url: str, number: str, killed_at: str = "") -> None:
 
     with (
         closing(sqlite3.connect(file, timeout=60)) as shop,
-        holdfast.Locks(url, ttl=1, request_timeout=30) as locks,
+        lockfast.Locks(url, ttl=1, request_timeout=30) as locks,
         redis.Redis.from_url(url) as cache,
     ):
         reconcile(locks, shop, cache)

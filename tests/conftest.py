@@ -6,7 +6,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator
 
-import other_platforms  # noqa: F401 - first: it may be told where Holdfast is to believe to run
+import other_platforms  # noqa: F401 - first: it may be told where Lockfast is to believe to run
 import pytest
 from hypothesis import HealthCheck, settings
 from other_loops import on_the_chosen_loop
@@ -14,21 +14,21 @@ from servers.sharing import leave_room
 from side_by_side import LongestFirst, a_seat, number_of_workers, take_part
 from started_anywhere import as_from_a_terminal, in_a_session_of_its_own
 
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.made_once import share_what_is_made
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.made_once import share_what_is_made
 
 as_from_a_terminal()
 in_a_session_of_its_own()
 on_the_chosen_loop(os.environ)
-for variable in ("HOLDFAST_URL", "HOLDFAST_NAMESPACE"):
+for variable in ("LOCKFAST_URL", "LOCKFAST_NAMESPACE"):
     os.environ.pop(variable, None)  # a developer's own store is no test's
 # Drivers read all authorities of the system for each connection by TLS, which takes 22 ms of
 # computing, and what the tests show is signed by none of them.
 os.environ["SSL_CERT_FILE"] = os.devnull
 
 # Properties, not speed: a machine that stands still for 0.2 s has falsified nothing.
-settings.register_profile("holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("holdfast")
+settings.register_profile("lockfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("lockfast")
 
 
 @pytest.hookimpl(optionalhook=True)

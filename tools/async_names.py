@@ -29,7 +29,7 @@ PAIRS = {
 """Python's own pairs."""
 
 TWINS = {"_async": "_sync", "aio": "threads"}
-"""Modules and folders of Holdfast, and what stands beside them."""
+"""Modules and folders of Lockfast, and what stands beside them."""
 
 # Python calls these in asyncio only, so a sync class that kept one would silently lack its twin.
 ASYNC_METHODS = {"__aenter__", "__aexit__", "__aiter__", "__anext__"}
@@ -98,12 +98,12 @@ class Names:
             return text
         if not rest:
             return self.word(root)
-        twins = TWINS if root == "holdfast" else {}
+        twins = TWINS if root == "lockfast" else {}
         return ".".join(twins.get(part) or self._renamed(part) for part in (root, *rest))
 
     def paths(self, tokens: Sequence[Token]) -> dict[int, str]:
-        """Return how the tokens are called that name a module of Holdfast, or look as if."""
-        modules = set(_modules_of_holdfast(tokens))
+        """Return how the tokens are called that name a module of Lockfast, or look as if."""
+        modules = set(_modules_of_lockfast(tokens))
         found: dict[int, str] = {}
         for index, token in enumerate(tokens):
             if token.text in TWINS and index in modules:
@@ -133,7 +133,7 @@ class Names:
                     self._refuse([*self._foreign[path[0]].split("."), *path[1:]])
 
     def _refuse(self, path: Sequence[str]) -> None:
-        if path[0] == "holdfast":
+        if path[0] == "lockfast":
             return
         for part in path:
             is_asyncio = part in FOREIGN_ASYNCIO or _IS_ASYNC.match(part)
@@ -172,7 +172,7 @@ def _foreign_imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 root = alias.name.partition(".")[0]
-                if root != "holdfast":
+                if root != "lockfast":
                     yield alias.asname or root, alias.name if alias.asname else root
         elif isinstance(node, ast.ImportFrom) and not _is_ours(node):
             for alias in node.names:
@@ -180,7 +180,7 @@ def _foreign_imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _is_ours(node: ast.ImportFrom) -> bool:
-    return node.level > 0 or (node.module or "").partition(".")[0] == "holdfast"
+    return node.level > 0 or (node.module or "").partition(".")[0] == "lockfast"
 
 
 def _chain(node: ast.expr) -> Iterator[str]:
@@ -193,17 +193,17 @@ def _chain(node: ast.expr) -> Iterator[str]:
         yield from (node.id, *reversed(names))
 
 
-def _modules_of_holdfast(tokens: Sequence[Token]) -> Iterator[int]:
-    """Yield the tokens that name a module of Holdfast, in an import or by a dotted path."""
+def _modules_of_lockfast(tokens: Sequence[Token]) -> Iterator[int]:
+    """Yield the tokens that name a module of Lockfast, in an import or by a dotted path."""
     for index, token in enumerate(tokens):
         if token.text == "from":
             yield from _imported(tokens, index)
-        elif token.text == "holdfast" and (not index or tokens[index - 1].text != "."):
+        elif token.text == "lockfast" and (not index or tokens[index - 1].text != "."):
             yield from _dotted(tokens, index)
 
 
 def _imported(tokens: Sequence[Token], start: int) -> Iterator[int]:
-    """Yield the names between `from` and the end of an import from Holdfast, but no alias."""
+    """Yield the names between `from` and the end of an import from Lockfast, but no alias."""
     index = start + 1
     while index < len(tokens) and (
         tokens[index].kind == tokenize.NAME or set(tokens[index].text) == {"."}
@@ -213,7 +213,7 @@ def _imported(tokens: Sequence[Token], start: int) -> Iterator[int]:
         index += 1
     else:
         return  # `raise … from …` and `yield from …`
-    if tokens[start + 1].text != "holdfast" and tokens[start + 1].text[0] != ".":
+    if tokens[start + 1].text != "lockfast" and tokens[start + 1].text[0] != ".":
         return
     yield from range(start + 1, index)
     index += 1

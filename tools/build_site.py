@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from os.path import relpath
 from pathlib import Path, PurePosixPath
 
-import holdfast
-from holdfast import errors
+import lockfast
+from lockfast import errors
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = ROOT / "tools" / "site"
@@ -69,21 +69,21 @@ ASYNC = tuple(f"Async{name}" for name in ("Locks", *LOCKS))
 BACKENDS = ("Backend", "AsyncBackend")
 VALUES = tuple(
     name
-    for name in holdfast.__all__
+    for name in lockfast.__all__
     if name not in {"Locks", *LOCKS, *ASYNC, *BACKENDS, *errors.__all__}
 )
 API: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
-    "client": ("the client", "holdfast", ("Locks",)),
-    "locks": ("locks and leases", "holdfast", LOCKS),
-    "asyncio": ("asyncio", "holdfast", ASYNC),
-    "values": ("values and events", "holdfast", VALUES),
-    "errors": ("errors", "holdfast.errors", None),
-    "backends": ("writing a backend", "holdfast", BACKENDS),
-    "fencing": ("fencing", "holdfast.fencing", None),
-    "sql-rows": ("rows of your own", "holdfast.sql_rows", None),
+    "client": ("the client", "lockfast", ("Locks",)),
+    "locks": ("locks and leases", "lockfast", LOCKS),
+    "asyncio": ("asyncio", "lockfast", ASYNC),
+    "values": ("values and events", "lockfast", VALUES),
+    "errors": ("errors", "lockfast.errors", None),
+    "backends": ("writing a backend", "lockfast", BACKENDS),
+    "fencing": ("fencing", "lockfast.fencing", None),
+    "sql-rows": ("rows of your own", "lockfast.sql_rows", None),
     "testing": (
         "testing",
-        "holdfast.testing",
+        "lockfast.testing",
         ("FaultyBackend", "ManualClock", "VirtualClock", "VirtualTimeLoop", "run_in_virtual_time"),
     ),
 }
@@ -93,7 +93,7 @@ API: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
 def main() -> None:
     """Run from the command line."""
     target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "site")
-    with tempfile.TemporaryDirectory(prefix="holdfast-site-") as folder:
+    with tempfile.TemporaryDirectory(prefix="lockfast-site-") as folder:
         gather(Path(folder))
         build(Path(folder), target)
     print(f"built {target}; open {target / 'index.html'}")

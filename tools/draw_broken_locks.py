@@ -11,10 +11,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from holdfast.challenge.broken.catching import caught
-from holdfast.challenge.broken.registry import FLAWS, Flaw
-from holdfast.challenge.outcome import Finding, Outcome
-from holdfast.challenge.report.timeline import timeline
+from lockfast.challenge.broken.catching import caught
+from lockfast.challenge.broken.registry import FLAWS, Flaw
+from lockfast.challenge.outcome import Finding, Outcome
+from lockfast.challenge.report.timeline import timeline
 
 PICTURES = Path(__file__).parent.parent / "docs" / "images" / "broken-locks"
 WITHIN = 60.0

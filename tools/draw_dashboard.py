@@ -1,4 +1,4 @@
-"""Draw the dashboard of `holdfast.observe.dashboard()`: docs/images/dashboard.svg.
+"""Draw the dashboard of `lockfast.observe.dashboard()`: docs/images/dashboard.svg.
 
     tools/draw_dashboard.py
 
@@ -21,8 +21,8 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, start_http_server
 
 from dashboard_picture import Answers, Span, picture
-from holdfast import LockError, Locks, observe
-from holdfast.challenge.servers.redis import RedisServer
+from lockfast import LockError, Locks, observe
+from lockfast.challenge.servers.redis import RedisServer
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "tests"))
@@ -119,7 +119,7 @@ def three_minutes(redis: RedisServer, shop: Shop) -> Span:
 
 def main() -> None:
     """Play, ask and draw."""
-    logging.getLogger("holdfast").addHandler(logging.NullHandler())
+    logging.getLogger("lockfast").addHandler(logging.NullHandler())
     board = json.loads(observe.dashboard())
     registry = CollectorRegistry()
     http, _ = start_http_server(0, addr="127.0.0.1", registry=registry)

@@ -26,14 +26,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast import errors, urls
-from holdfast.challenge.broken.registry import FLAWS
-from holdfast.challenge.deployments.choosing import STORES, own_servers
+from lockfast import errors, urls
+from lockfast.challenge.broken.registry import FLAWS
+from lockfast.challenge.deployments.choosing import STORES, own_servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holdfast.model import Capabilities
+    from lockfast.model import Capabilities
 
 ROOT = Path(__file__).parent.parent
 PAGES = (
@@ -45,7 +45,7 @@ PAGES = (
     "docs/reference/errors.md",
     "docs/reference/faults.md",
 )
-LOCKS = ROOT / "src" / "holdfast" / "challenge" / "broken"
+LOCKS = ROOT / "src" / "lockfast" / "challenge" / "broken"
 SECTION = re.compile(
     r"(?P<head><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<foot><!-- end -->)", re.DOTALL
 )
@@ -156,7 +156,7 @@ def rooms_table() -> Iterator[str]:
     """For the map of the code: every room below backends, those without a URL too."""
     yield "| room | what is in it |"
     yield "|---|---|"
-    for path in sorted((ROOT / "src" / "holdfast" / "backends").glob("*/__init__.py")):
+    for path in sorted((ROOT / "src" / "lockfast" / "backends").glob("*/__init__.py")):
         # Read and not imported: the driver of a store may be missing here.
         said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         yield row(f"`{path.parent.name}/`", said.partition("\n")[0].rstrip("."))
@@ -266,7 +266,7 @@ def picture() -> None:
 
     console = Console(record=True, width=80, file=io.StringIO())
     console.print(Text.from_ansi(played("oversell")))
-    drawn = console.export_svg(title="holdfast demo oversell", unique_id="demo")
+    drawn = console.export_svg(title="lockfast demo oversell", unique_id="demo")
     # An image loads no web fonts; asking for them would only tell a stranger who looks.
     drawn = re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL)
     lines = [
@@ -283,7 +283,7 @@ def played(story: str) -> str:
     ours, its = pty.openpty()
     with tempfile.TemporaryDirectory() as state:
         process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast", "demo", story],
+            [sys.executable, "-m", "lockfast", "demo", story],
             stdin=its,
             stdout=its,
             stderr=subprocess.DEVNULL,  # where it would tell the path of the temporary store

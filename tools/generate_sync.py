@@ -1,4 +1,4 @@
-"""Write the sync flavour of Holdfast from its async source, token by token.
+"""Write the sync flavour of Lockfast from its async source, token by token.
 
 The rules, all of them:
 
@@ -6,10 +6,10 @@ The rules, all of them:
 * Every folder called ``_async`` below the package has its ``_sync`` beside it. They are found.
 * A name ``AsyncThing`` that one of these sources defines becomes ``Thing``, and a name of Python's
   own in `PAIRS` becomes its twin. So they do as whole words in comments and docstrings, and as
-  whole string literals, also dotted (``"AsyncLock"``, ``"holdfast._async.lock"``). No other string
+  whole string literals, also dotted (``"AsyncLock"``, ``"lockfast._async.lock"``). No other string
   changes; in an f-string only the replacement fields are code.
-* ``_async`` and ``aio`` become ``_sync`` and ``threads`` as modules of Holdfast, and only there:
-  in an import from ``holdfast`` or in a path that begins with it.
+* ``_async`` and ``aio`` become ``_sync`` and ``threads`` as modules of Lockfast, and only there:
+  in an import from ``lockfast`` or in a path that begins with it.
 * What would make the sync tree wrong unseen is a fault: a name that begins with ``Async``, or a
   method of asyncio's protocols, that no source defines and no pair knows; what another library
   has for asyncio alone (``grpc.aio``, its ``AsyncClient``), unless the line is marked as below;
@@ -19,7 +19,7 @@ The rules, all of them:
   that begin with ``>>>`` or ``...``, fences, and blocks indented by four after a blank line.
 * A line that ends in ``# async only`` goes, and so does all from a line ``# async only: begin``
   to a line ``# async only: end``. Use these sparingly: each is a place where the flavours
-  drift apart unseen. A difference worth more than a line belongs into `holdfast.runtime`.
+  drift apart unseen. A difference worth more than a line belongs into `lockfast.runtime`.
 
 Then ruff formats the result, sorts its imports and drops those that only asyncio needed, so that
 the output depends on nothing else.
@@ -41,7 +41,7 @@ from python_source import Unconvertible
 from sync_form import SyncForm
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = "src/holdfast"
+PACKAGE = "src/lockfast"
 
 HEADER = """\
 # Generated from {source} by tools/generate_sync.py.

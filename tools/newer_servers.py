@@ -3,7 +3,7 @@
 The newest servers exist in no release that the tests run on. An apt with a configuration, lists
 and cache of its own resolves and downloads a package and its dependencies; the archives are
 unpacked, and each program gets a script that runs it by the loader and with the C library that
-came along. Neither root nor the system's packages are involved, and `holdfast.challenge.servers`
+came along. Neither root nor the system's packages are involved, and `lockfast.challenge.servers`
 finds the programs below `sys.prefix`:
 
     .venv/servers/mysql-server-core/bin/mysqld    the script

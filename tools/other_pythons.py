@@ -1,4 +1,4 @@
-"""Run tests on every other CPython of this machine that Holdfast supports, side by side.
+"""Run tests on every other CPython of this machine that Lockfast supports, side by side.
 
 `python tools/other_pythons.py [what pytest is to be told …]`
 
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     """Run from the command line; the exit code is 1 if any of them failed."""
     found = others(ask(candidates(os.environ)))
     if not found:
-        print("There is no other Python on this machine that Holdfast supports.")
+        print("There is no other Python on this machine that Lockfast supports.")
         return 0
     print(f"On {', '.join(map(str, found))} besides:", flush=True)
     environments = [set_up(one) for one in found]

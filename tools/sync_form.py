@@ -156,7 +156,7 @@ class _Module:
         )
 
 
-_PATHS = re.compile(r"\bholdfast(?:\.\w+)+")
+_PATHS = re.compile(r"\blockfast(?:\.\w+)+")
 _WORDS = re.compile(r"(?:\b([Aa]n)(\s+`*))?(\w+)")
 _BACKTICKS = re.compile(r"(?<!`)(`{1,2})(?!`)(?:(?!\n\s*\n)[^`])+\1(?!`)")
 

@@ -31,7 +31,7 @@ SYSTEM_PATH = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 # invoke-rc.d asks this script before it starts a service; 101 means "forbidden".
 FORBID = """\
 #!/bin/sh
-# Put here by Holdfast's tools/system_packages.py while it installs.
+# Put here by Lockfast's tools/system_packages.py while it installs.
 exit 101
 """
 
@@ -169,7 +169,7 @@ def _no_daemon_starts(policy: Path) -> Iterator[None]:
     A policy that is there already is moved aside and back: that keeps its content, owner, mode
     and times, and a link a link. A run that was killed outright is cleaned up by the next.
     """
-    aside = policy.with_name(f"{policy.name}.before-holdfast")
+    aside = policy.with_name(f"{policy.name}.before-lockfast")
     directory = os.open(policy.parent, os.O_RDONLY)
     try:
         # One at a time, or the first to finish would lift the ban on the others.

@@ -1,4 +1,4 @@
-"""Imports point one way, and a store knows no other; `import holdfast` costs nothing foreign."""
+"""Imports point one way, and a store knows no other; `import lockfast` costs nothing foreign."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
+PACKAGE = Path(__file__).parents[2] / "src" / "lockfast"
 
 # A layer imports itself and the rows before its own; those of one row do not know each other.
 ROWS = (
@@ -27,7 +27,7 @@ ROWS = (
     ("_async", "_sync"),
     ("backends",),
     ("urls",),
-    ("holdfast",),  # holdfast/__init__.py: the public names.
+    ("lockfast",),  # lockfast/__init__.py: the public names.
     ("fencing", "sql_rows", "testing"),
     ("challenge",),  # it plays in the virtual time of testing
     ("cli",),
@@ -84,12 +84,12 @@ def objection(path: Path, found: Import) -> str | None:
     """Say why this file must not import that module, or None where it may."""
     layer = layer_of(path)
     root, *rest = found.module.split(".")
-    if root != "holdfast":
+    if root != "lockfast":
         is_forbidden = layer == "core" and root in FORBIDDEN_IN_CORE
         return "core decides, and never acts" if is_forbidden else None
     if flavours_of(path.with_suffix("").parts) ^ flavours_of(rest) == {0, 1}:
         return "the flavours never import each other"
-    target = rest[0] if rest else "holdfast"
+    target = rest[0] if rest else "lockfast"
     if (path.as_posix(), target) in LAZY:
         return None if found.is_lazy else f"{target} only inside a function"
     return objection_to_layer(layer, target) or objection_to_room(path, rest)
@@ -133,7 +133,7 @@ def knows_only_the_port(path: Path) -> bool:
 def layer_of(path: Path) -> str:
     """Return the layer of a file, given by its path below the package."""
     first = path.parts[0].removesuffix(".py")
-    return "holdfast" if first == "__init__" else first
+    return "lockfast" if first == "__init__" else first
 
 
 def imports(path: Path, package: Path) -> Iterator[Import]:
@@ -160,12 +160,12 @@ def sources(node: ast.ImportFrom, path: Path, package: Path) -> Iterator[str]:
     """Return the modules of a `from` import, absolute; `from a import b` may mean a.b."""
     base = node.module or ""
     if node.level:
-        here = ("holdfast", *path.relative_to(package).parent.parts)
+        here = ("lockfast", *path.relative_to(package).parent.parts)
         base = ".".join((*here[: len(here) - node.level + 1], *filter(None, [node.module])))
     for alias in node.names:
         inner = package.joinpath(*base.split(".")[1:], alias.name)
         is_module = inner.is_dir() or inner.with_suffix(".py").exists()
-        yield f"{base}.{alias.name}" if base.split(".")[0] == "holdfast" and is_module else base
+        yield f"{base}.{alias.name}" if base.split(".")[0] == "lockfast" and is_module else base
 
 
 def test_imports_point_one_way() -> None:
@@ -173,11 +173,11 @@ def test_imports_point_one_way() -> None:
     assert violations(PACKAGE) == []
 
 
-def test_importing_holdfast_needs_the_standard_library_alone() -> None:
+def test_importing_lockfast_needs_the_standard_library_alone() -> None:
     program = """
         import sys
         before = set(sys.modules)
-        import holdfast
+        import lockfast
         print(*sorted(set(sys.modules) - before))
     """
     command = [sys.executable, "-c", textwrap.dedent(program)]
@@ -185,8 +185,8 @@ def test_importing_holdfast_needs_the_standard_library_alone() -> None:
     loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 
     foreign = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names
-    assert "holdfast" in loaded
-    assert foreign == {"holdfast"}
+    assert "lockfast" in loaded
+    assert foreign == {"lockfast"}
     assert "sqlite3" not in loaded
 
 
@@ -226,10 +226,10 @@ def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
-        ("errors.py", "import holdfast.urls", "errors stands before urls, or beside it"),
-        ("errors.py", "from holdfast import urls", "errors stands before urls, or beside it"),
+        ("errors.py", "import lockfast.urls", "errors stands before urls, or beside it"),
+        ("errors.py", "from lockfast import urls", "errors stands before urls, or beside it"),
         ("errors.py", "from . import urls", "errors stands before urls, or beside it"),
-        ("errors.py", "from holdfast import Lock", "errors stands before holdfast, or beside it"),
+        ("errors.py", "from lockfast import Lock", "errors stands before lockfast, or beside it"),
         (
             "core/quorum.py",
             "from ..urls import x",
@@ -237,111 +237,111 @@ def complaints(tmp_path: Path) -> Callable[[str, str], list[str]]:
         ),
         (
             "core/quorum.py",
-            "def f():\n    from holdfast._async import locks",
+            "def f():\n    from lockfast._async import locks",
             "core stands before _async, or beside it",
         ),
         (
             "model.py",
-            "if TYPE_CHECKING:\n    import holdfast.core.admission",
+            "if TYPE_CHECKING:\n    import lockfast.core.admission",
             "model stands before core, or beside it",
         ),
         ("core/quorum.py", "import time", "core decides, and never acts"),
         ("core/quorum.py", "from os.path import join", "core decides, and never acts"),
-        ("_async/x.py", "import holdfast._sync.lock", "the flavours never import each other"),
+        ("_async/x.py", "import lockfast._sync.lock", "the flavours never import each other"),
         ("_sync/x.py", "from .._async import locks", "the flavours never import each other"),
-        ("testing/_sync/x.py", "import holdfast._async", "the flavours never import each other"),
+        ("testing/_sync/x.py", "import lockfast._async", "the flavours never import each other"),
         (
             "testing/_async/x.py",
-            "from holdfast.testing._sync import y",
+            "from lockfast.testing._sync import y",
             "the flavours never import each other",
         ),
-        ("_async/opening.py", "from holdfast.urls import x", "urls only inside a function"),
+        ("_async/opening.py", "from lockfast.urls import x", "urls only inside a function"),
         (
             "_async/lock.py",
-            "def f():\n    import holdfast.urls",
+            "def f():\n    import lockfast.urls",
             "_async stands before urls, or beside it",
         ),
-        ("__init__.py", "import holdfast.testing", "holdfast stands before testing, or beside it"),
+        ("__init__.py", "import lockfast.testing", "lockfast stands before testing, or beside it"),
         (
             "fencing/sql.py",
-            "import holdfast.testing",
+            "import lockfast.testing",
             "fencing stands before testing, or beside it",
         ),
-        ("helpers.py", "import holdfast.errors", "helpers has no layer"),
+        ("helpers.py", "import lockfast.errors", "helpers has no layer"),
         (
             "backends/redis/_async/inbox.py",
-            "from holdfast._async.locks import AsyncLocks",
+            "from lockfast._async.locks import AsyncLocks",
             "a store knows the port, never the client",
         ),
         (
             "backends/redis/_sync/inbox.py",
-            "if TYPE_CHECKING:\n    from holdfast._sync import lock",
+            "if TYPE_CHECKING:\n    from lockfast._sync import lock",
             "a store knows the port, never the client",
         ),
         (
             "backends/redis/addresses.py",
-            "import holdfast._async",
+            "import lockfast._async",
             "a store knows the port, never the client",
         ),
         (
             "_async/wakeups.py",
-            "from holdfast._async.locks import AsyncLocks",
+            "from lockfast._async.locks import AsyncLocks",
             "a store knows the port, never the client",
         ),
         (
             "_async/lock.py",
-            "import holdfast.backends",
+            "import lockfast.backends",
             "_async stands before backends, or beside it",
         ),
         (
             "backends/sqlite/rows.py",
-            "from holdfast.backends.redis._async import backend",
+            "from lockfast.backends.redis._async import backend",
             "sqlite does not know redis",
         ),
         ("backends/sqlite/rows.py", "from ..redis import resp", "sqlite does not know redis"),
         (
             "backends/redis/lines.py",
-            "import holdfast.backends.redlock.quorum",
+            "import lockfast.backends.redlock.quorum",
             "redis does not know redlock",
         ),
-        ("backends/redis/lines.py", "from holdfast.backends import sql", "redis does not know sql"),
-        ("backends/sql/rows.py", "import holdfast.backends.mysql", "sql does not know mysql"),
+        ("backends/redis/lines.py", "from lockfast.backends import sql", "redis does not know sql"),
+        ("backends/sql/rows.py", "import lockfast.backends.mysql", "sql does not know mysql"),
         (
             "backends/sessions/line.py",
-            "import holdfast.backends.zookeeper",
+            "import lockfast.backends.zookeeper",
             "sessions does not know zookeeper",
         ),
         (
             "backends/zookeeper/nodes.py",
-            "import holdfast.backends.etcd",
+            "import lockfast.backends.etcd",
             "zookeeper does not know etcd",
         ),
         (
             "backends/__init__.py",
-            "import holdfast.backends.redis",
+            "import lockfast.backends.redis",
             "the room of all stores does not know redis",
         ),
         (
             "backends/redis/_sync/backend.py",
-            "from holdfast.backends.redis._async import backend",
+            "from lockfast.backends.redis._async import backend",
             "the flavours never import each other",
         ),
         (
             "backends/redis/_async/inbox.py",
-            "from holdfast.backends.redis.connection import threads",
+            "from lockfast.backends.redis.connection import threads",
             "the flavours never import each other",
         ),
         (
             "backends/redis/connection/aio.py",
-            "from holdfast.backends.redis.connection.threads import Wire",
+            "from lockfast.backends.redis.connection.threads import Wire",
             "the flavours never import each other",
         ),
         (
             "runtime/threads.py",
-            "from holdfast.runtime.aio import Event",
+            "from lockfast.runtime.aio import Event",
             "the flavours never import each other",
         ),
-        ("urls.py", "import holdfast.helpers", "helpers has no layer"),
+        ("urls.py", "import lockfast.helpers", "helpers has no layer"),
     ],
 )
 def test_the_checker_catches_a_wrong_import(
@@ -356,29 +356,29 @@ def test_the_checker_catches_a_wrong_import(
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("urls.py", "from holdfast._async import locks\nimport holdfast._sync.lock"),
-        ("core/quorum.py", "from holdfast.core.admission import x\nfrom .admission import y"),
-        ("_async/opening.py", "def f():\n    from holdfast.urls import x"),
-        ("_sync/opening.py", "def f():\n    from holdfast import urls"),
+        ("urls.py", "from lockfast._async import locks\nimport lockfast._sync.lock"),
+        ("core/quorum.py", "from lockfast.core.admission import x\nfrom .admission import y"),
+        ("_async/opening.py", "def f():\n    from lockfast.urls import x"),
+        ("_sync/opening.py", "def f():\n    from lockfast import urls"),
         ("_async/lock.py", "import time, asyncio\nfrom . import locks"),
-        ("__init__.py", "from holdfast._async.locks import x\nfrom holdfast.urls import y"),
-        ("testing/_sync/x.py", "from holdfast._sync.lock import x\nfrom holdfast import Lock"),
-        ("cli/demo.py", "import holdfast.testing\nimport holdfast.urls"),
+        ("__init__.py", "from lockfast._async.locks import x\nfrom lockfast.urls import y"),
+        ("testing/_sync/x.py", "from lockfast._sync.lock import x\nfrom lockfast import Lock"),
+        ("cli/demo.py", "import lockfast.testing\nimport lockfast.urls"),
         (
             "backends/redis/_async/inbox.py",
-            "from holdfast._async.backend import x\nfrom holdfast._async import backend",
+            "from lockfast._async.backend import x\nfrom lockfast._async import backend",
         ),
         (
             "backends/redis/_async/inbox.py",
-            "from holdfast.backends.redis import resp\nfrom . import backend",
+            "from lockfast.backends.redis import resp\nfrom . import backend",
         ),
-        ("backends/redlock/quorum.py", "from holdfast.backends.redis._async import backend"),
-        ("backends/sqlite/rows.py", "from holdfast.backends.sql import rows"),
-        ("backends/mysql/_sync/backend.py", "from holdfast.backends.sql.rows import x"),
-        ("backends/etcd/_async/wire.py", "from holdfast.backends.sessions.line import x"),
-        ("_async/wakeups.py", "from holdfast._async.backend import x"),
-        ("urls.py", "import holdfast.backends.redis._async, holdfast.backends.redis._sync"),
-        ("__main__.py", "import holdfast.cli"),
+        ("backends/redlock/quorum.py", "from lockfast.backends.redis._async import backend"),
+        ("backends/sqlite/rows.py", "from lockfast.backends.sql import rows"),
+        ("backends/mysql/_sync/backend.py", "from lockfast.backends.sql.rows import x"),
+        ("backends/etcd/_async/wire.py", "from lockfast.backends.sessions.line import x"),
+        ("_async/wakeups.py", "from lockfast._async.backend import x"),
+        ("urls.py", "import lockfast.backends.redis._async, lockfast.backends.redis._sync"),
+        ("__main__.py", "import lockfast.cli"),
     ],
 )
 def test_the_checker_lets_a_right_import_pass(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
+PACKAGE = Path(__file__).parents[2] / "src" / "lockfast"
 
 # Where the two rightly differ: the room, the name (a class stands for all that is in it), why.
 DIFFERENCES = {
@@ -121,7 +121,7 @@ def members(node: ast.ClassDef, body: list[ast.stmt]) -> set[str]:
 
 def is_stood_on(module: str | None) -> bool:
     """Say whether a module is of the runtime, or of the wires that stores share."""
-    return (module or "").startswith(("holdfast.runtime.", "holdfast.backends.wires."))
+    return (module or "").startswith(("lockfast.runtime.", "lockfast.backends.wires."))
 
 
 def names_of(node: ast.stmt) -> list[str]:
@@ -164,7 +164,7 @@ def uses(path: Path, package: Path) -> Iterator[tuple[Path, str]]:
     tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
     modules: dict[str, Path] = {}
     for node in ast.walk(tree):
-        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("holdfast."):
+        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("lockfast."):
             continue
         place = package.joinpath(*(node.module or "").split(".")[1:])
         for alias in node.names:
@@ -270,10 +270,10 @@ def test_the_checker_catches_half_a_pair(pair: Callable[..., list[str]]) -> None
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("from holdfast.runtime.aio import Pending", "Pending"),
-        ("from holdfast.runtime import aio as runtime\nruntime.Pending()", "Pending"),
-        ("from holdfast.runtime.aio import Wire", None),
-        ("from holdfast.runtime import aio\naio.Wire(aio.wait)", None),
+        ("from lockfast.runtime.aio import Pending", "Pending"),
+        ("from lockfast.runtime import aio as runtime\nruntime.Pending()", "Pending"),
+        ("from lockfast.runtime.aio import Wire", None),
+        ("from lockfast.runtime import aio\naio.Wire(aio.wait)", None),
     ],
 )
 def test_the_checker_catches_the_use_of_what_is_not_offered(

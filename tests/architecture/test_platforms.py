@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "src" / "holdfast"
+PACKAGE = Path(__file__).parents[2] / "src" / "lockfast"
 
 PLATFORMS = ("linux", "macos", "windows")
 
@@ -18,7 +18,7 @@ ALLOWED = {
     "challenge/": "freezes processes and starts servers; `cli/elsewhere.py` says where",
     "cli/challenge/stopping.py": "as the challenge",
     "cli/demo/crew.py": "freezes processes; `cli/elsewhere.py` says where it can",
-    "cli/command.py": "a part of `holdfast run`, which `cli/elsewhere.py` refuses on Windows",
+    "cli/command.py": "a part of `lockfast run`, which `cli/elsewhere.py` refuses on Windows",
     "cli/guard.py": "as above",
     "cli/run.py": "as above",
     "cli/signals.py": "as above",

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 HEADING = re.compile(r"^## The rooms of `(?P<base>[\w/]+)/`.*$", re.MULTILINE)
-TABLES = ("src/holdfast", "src/holdfast/backends", "tests")
+TABLES = ("src/lockfast", "src/lockfast/backends", "tests")
 
 QUOTED = re.compile(r"`([^`\s]+)`")
 
@@ -79,7 +79,7 @@ def test_the_page_is_true() -> None:
 # The checker itself.
 
 PAGE = """\
-## The rooms of `src/holdfast/`, top to bottom
+## The rooms of `src/lockfast/`, top to bottom
 
 | room | what is in it |
 |---|---|
@@ -87,7 +87,7 @@ PAGE = """\
 | `backends/` | the stores |
 | `__init__.py` | the public names |
 
-## The rooms of `src/holdfast/backends/`
+## The rooms of `src/lockfast/backends/`
 
 | room | its store |
 |---|---|
@@ -112,14 +112,14 @@ PAGE = """\
 def tree(tmp_path: Path) -> Path:
     """Give a tree of which the page above is true."""
     for name in (
-        "src/holdfast/__init__.py",
-        "src/holdfast/model.py",
-        "src/holdfast/core/door.py",
-        "src/holdfast/backends/__init__.py",
-        "src/holdfast/backends/redis/requests.py",
-        "src/holdfast/backends/gone/__pycache__/backend.pyc",
-        "src/holdfast/__pycache__/old.pyc",
-        "src/holdfast/py.typed",
+        "src/lockfast/__init__.py",
+        "src/lockfast/model.py",
+        "src/lockfast/core/door.py",
+        "src/lockfast/backends/__init__.py",
+        "src/lockfast/backends/redis/requests.py",
+        "src/lockfast/backends/gone/__pycache__/backend.pyc",
+        "src/lockfast/__pycache__/old.pyc",
+        "src/lockfast/py.typed",
         "tests/conftest.py",
         "tests/core/test_door.py",
     ):
@@ -133,9 +133,9 @@ def tree(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("src/holdfast/errors.py", "src/holdfast/errors.py has no row"),
-        ("src/holdfast/runtime/aio.py", "src/holdfast/runtime has no row"),
-        ("src/holdfast/backends/etcd/lines.py", "src/holdfast/backends/etcd has no row"),
+        ("src/lockfast/errors.py", "src/lockfast/errors.py has no row"),
+        ("src/lockfast/runtime/aio.py", "src/lockfast/runtime has no row"),
+        ("src/lockfast/backends/etcd/lines.py", "src/lockfast/backends/etcd has no row"),
         ("tests/shell/test_lock.py", "tests/shell has no row"),
     ],
 )
@@ -150,7 +150,7 @@ def test_the_checker_catches_a_room_without_a_row(name: str, complaint: str, tre
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ("| `__init__.py` |", "| `wire.py` |", "src/holdfast/wire.py has a row and does not exist"),
+        ("| `__init__.py` |", "| `wire.py` |", "src/lockfast/wire.py has a row and does not exist"),
         ("`core/door.py`", "`core/gate.py`", "core/gate.py is named and does not exist"),
         (
             "<store>/requests",

@@ -15,7 +15,7 @@ from guarded import Guarded
 from puppets import CLIENT, Stage
 from servers.talker import Talker
 
-from holdfast import Finding
+from lockfast import Finding
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Locks
+from lockfast import Locks
 
 NOWHERE = "127.0.0.1:1"
 STEPS = {

@@ -15,8 +15,8 @@ from puppets import environment
 from servers import redis as redis_servers
 from servers import zookeeper as zookeeper_servers
 
-from holdfast import Locks
-from holdfast.challenge.eventually import PATIENCE, eventually
+from lockfast import Locks
+from lockfast.challenge.eventually import PATIENCE, eventually
 
 
 @pytest.fixture(params=["redis", "sqlite", "zookeeper"])
@@ -49,9 +49,9 @@ def wait(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-def holdfast(url: str, namespace: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def lockfast(url: str, namespace: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "holdfast", *arguments, "--url", url, "--namespace", namespace],
+        [sys.executable, "-m", "lockfast", *arguments, "--url", url, "--namespace", namespace],
         env=environment(),
         capture_output=True,
         text=True,
@@ -68,13 +68,13 @@ def test_a_cycle_across_two_processes_is_found_and_named(url, namespace):
     ):
         wait(one)
         eventually(lambda: locks.inspect("y").line)
-        half = holdfast(url, namespace, "ls", "--cycles")
+        half = lockfast(url, namespace, "ls", "--cycles")
         wait(other)
         eventually(lambda: locks.inspect("x").line)
 
-        told = holdfast(url, namespace, "ls", "--cycles")
-        fields = holdfast(url, namespace, "ls", "--cycles", "--json")
-        doctor = holdfast(url, namespace, "doctor", "--json")
+        told = lockfast(url, namespace, "ls", "--cycles")
+        fields = lockfast(url, namespace, "ls", "--cycles", "--json")
+        doctor = lockfast(url, namespace, "doctor", "--json")
 
     assert (half.returncode, half.stdout) == (0, "")
     assert told.returncode == fields.returncode == doctor.returncode == 1

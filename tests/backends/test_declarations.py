@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import AsyncLocks, ConfigurationError, Locks, urls
+from lockfast import AsyncLocks, ConfigurationError, Locks, urls
 
 ROOT = Path(__file__).parents[2]
-BACKENDS = ROOT / "src" / "holdfast" / "backends"
+BACKENDS = ROOT / "src" / "lockfast" / "backends"
 EXAMPLES = [
     pytest.param(scheme, example, id=scheme)
     for room in urls.ROOMS
@@ -55,7 +55,7 @@ def test_a_class_that_is_declared_stands_in_its_room(room):
     scheme = next(iter(urls.declared(room).schemes))
     found = urls.backend_class(scheme, flavour="_async")
 
-    assert found.__module__ == f"holdfast.backends.{room}._async.backend"
+    assert found.__module__ == f"lockfast.backends.{room}._async.backend"
     assert found.__name__ == f"Async{urls.declared(room).backend}"
 
 
@@ -82,12 +82,12 @@ def test_no_declaration_imports_a_driver():
     loaded = run("""
         import sys
         before = set(sys.modules)
-        from holdfast import urls
+        from lockfast import urls
         assert urls.schemes()
         print(*sorted(set(sys.modules) - before))
     """).split()
 
-    assert {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names == {"holdfast"}
+    assert {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names == {"lockfast"}
     assert "sqlite3" not in loaded
     assert [name for name in loaded if name.endswith(".backend") and ".backends." in name] == []
 
@@ -96,21 +96,21 @@ def test_a_store_is_opened_without_the_declarations_of_others():
     """The embedded default and a server by its own name cost nobody a second file."""
     told = run("""
         import sys
-        import holdfast
-        holdfast.Locks("memory://").close()
+        import lockfast
+        lockfast.Locks("memory://").close()
         print(*(name for name in sys.modules if name.endswith(".declaration")))
     """)
 
-    assert told.split() == ["holdfast.backends.memory.declaration"]
+    assert told.split() == ["lockfast.backends.memory.declaration"]
 
 
 @pytest.mark.parametrize(
     ("missing", "url", "way_out"),
     [
-        ("redis", "rediss://host", 'pip install "holdfast[redis]"'),
-        ("kazoo", "zookeeper://host", 'pip install "holdfast[zookeeper]"'),
-        ("psycopg", "postgres://host/shop", 'pip install "holdfast[postgresql]"'),
-        ("pymysql", "mariadb://app@host/shop", 'pip install "holdfast[mysql]"'),
+        ("redis", "rediss://host", 'pip install "lockfast[redis]"'),
+        ("kazoo", "zookeeper://host", 'pip install "lockfast[zookeeper]"'),
+        ("psycopg", "postgres://host/shop", 'pip install "lockfast[postgresql]"'),
+        ("pymysql", "mariadb://app@host/shop", 'pip install "lockfast[mysql]"'),
         ("_sqlite3", "sqlite:///x.db", "needs _sqlite3, which this Python was built without"),
     ],
 )
@@ -118,11 +118,11 @@ def test_what_is_missing_is_told_with_what_installs_it(missing, url, way_out):
     """No extra would bring a part of Python's own."""
     told = run(f"""
         import sys
-        import holdfast
+        import lockfast
         sys.modules[{missing!r}] = None
         try:
-            holdfast.Locks({url!r})
-        except holdfast.ConfigurationError as error:
+            lockfast.Locks({url!r})
+        except lockfast.ConfigurationError as error:
             print(error)
     """).strip()
 
@@ -136,10 +136,10 @@ def test_a_driver_that_cannot_be_loaded_is_told_with_what_it_needs(monkeypatch):
     monkeypatch.setenv("PSYCOPG_IMPL", "nothing that there is")
 
     told = run("""
-        import holdfast
+        import lockfast
         try:
-            holdfast.Locks("postgresql://host/shop")
-        except holdfast.ConfigurationError as error:
+            lockfast.Locks("postgresql://host/shop")
+        except lockfast.ConfigurationError as error:
             print(error)
     """).strip()
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 from servers import memcached, redis
 
-from holdfast import BackendMisbehaved, BackendUnavailable
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.proxy import Proxy
+from lockfast import BackendMisbehaved, BackendUnavailable
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.proxy import Proxy
 
 SERVERS = {"redis": redis.shared_server, "memcached": memcached.shared_server}
 

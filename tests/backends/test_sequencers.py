@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from servers import etcd, mariadb, postgresql, redis, redis_cluster, redis_sentinels, zookeeper
 
-from holdfast.core.sequencing import from_text
+from lockfast.core.sequencing import from_text
 
 
 def of_memory(name: str) -> tuple[str, str]:

@@ -14,8 +14,8 @@ from puppets import environment
 from servers import redis as redis_servers
 from stock import LONG
 
-from holdfast import Crowd
-from holdfast.challenge.eventually import eventually
+from lockfast import Crowd
+from lockfast.challenge.eventually import eventually
 
 PROCESSES, TIMES, SHARDS = 8, 40, 4
 

@@ -8,7 +8,7 @@ import pytest
 from servers import mariadb, postgresql
 from stock import LONG, PROCESSES, TIMES, Stock
 
-from holdfast.challenge.servers.redis import RedisServer
+from lockfast.challenge.servers.redis import RedisServer
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from fault_scene import new_name
 from servers import etcd, memcached, redis
 from servers.flooding import Flooding
 
-from holdfast import BackendUnavailable, LockError, OutcomeUnknown
-from holdfast.backends.etcd.http2 import frames, hpack
-from holdfast.backends.etcd.http2.frames import frame
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.redlock import RedlockNodes
+from lockfast import BackendUnavailable, LockError, OutcomeUnknown
+from lockfast.backends.etcd.http2 import frames, hpack
+from lockfast.backends.etcd.http2.frames import frame
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.redlock import RedlockNodes
 
 REQUEST_TIMEOUT = 0.2
 NOTHING = b"what no request contains"

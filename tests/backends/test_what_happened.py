@@ -7,9 +7,9 @@ import math
 import pytest
 from servers import etcd, memcached, redis
 
-from holdfast import LockError
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.proxy import Proxy
+from lockfast import LockError
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.proxy import Proxy
 
 PATIENCE = 60.0
 SERVERS = {

@@ -12,8 +12,8 @@ from both_flavours import Flavour, each_flavour
 from fault_scene import PATIENT, new_name
 from servers import redis
 
-from holdfast.challenge.eventually import eventually
-from holdfast.core.door import WINDOW
+from lockfast.challenge.eventually import eventually
+from lockfast.core.door import WINDOW
 
 TTL = 12 * WINDOW
 """So much longer that a lease which is trusted for its ttl overlaps with the next one."""

@@ -17,8 +17,8 @@ from browser.webdriver import Browser
 from doc_pages import PAGES, ROOT
 
 import build_site
-import holdfast
-from holdfast.challenge.eventually import eventually
+import lockfast
+from lockfast.challenge.eventually import eventually
 
 # A dozen seconds of computing before the first test, and a hundred pages one after the other: on a
 # busy machine that is minutes.
@@ -111,7 +111,7 @@ def test_every_public_name_is_in_the_reference_made_of_docstrings(
     anchors = set().union(*(page.anchors for path, page in pages.items() if "api" in path.parts))
     described = {one.rpartition(".")[2] for one in anchors if one.count(".") in {1, 2}}
 
-    assert set(holdfast.__all__) - described == set()
+    assert set(lockfast.__all__) - described == set()
 
 
 def test_every_page_opens_on_a_phone_without_a_complaint(

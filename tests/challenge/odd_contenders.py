@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from holdfast.challenge.contender import Refused
+from lockfast.challenge.contender import Refused
 
 
 class LetsAllIn:

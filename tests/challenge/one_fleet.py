@@ -7,8 +7,8 @@ import signal
 import sys
 from pathlib import Path
 
-from holdfast.challenge.clients.fleet import Fleet
-from holdfast.challenge.clients.order import Order
+from lockfast.challenge.clients.fleet import Fleet
+from lockfast.challenge.clients.order import Order
 
 
 def order(

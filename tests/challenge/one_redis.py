@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 
 from servers.redis import shared_server
 
-from holdfast.challenge.fault import Fault
-from holdfast.challenge.servers.proxy import Proxy
+from lockfast.challenge.fault import Fault
+from lockfast.challenge.servers.proxy import Proxy
 
 
 class OneRedis:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from challenge.one_redis import one_redis
 
-from holdfast.challenge.outcome import Setting
-from holdfast.challenge.running import run
+from lockfast.challenge.outcome import Setting
+from lockfast.challenge.running import run
 
 if __name__ == "__main__":
     with one_redis(3) as deployment:
-        setting = Setting("redis", "holdfast", "lock", 3, 1, 600.0, 1.0, ("holder-frozen",))
+        setting = Setting("redis", "lockfast", "lock", 3, 1, 600.0, 1.0, ("holder-frozen",))
         run(setting, deployment, folder=Path(sys.argv[1]))

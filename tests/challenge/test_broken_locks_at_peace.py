@@ -8,12 +8,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from holdfast.challenge.broken.date_as_value import DateAsValue
-from holdfast.challenge.broken.registry import ACKNOWLEDGED, FLAWS, PATIENT_REDLOCK, SINGLE_SERVER
-from holdfast.challenge.contender import Refused, made_by
-from holdfast.challenge.eventually import PATIENCE, eventually
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.challenge.servers.redis import RedisServer, until
+from lockfast.challenge.broken.date_as_value import DateAsValue
+from lockfast.challenge.broken.registry import ACKNOWLEDGED, FLAWS, PATIENT_REDLOCK, SINGLE_SERVER
+from lockfast.challenge.contender import Refused, made_by
+from lockfast.challenge.eventually import PATIENCE, eventually
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.challenge.servers.redis import RedisServer, until
 
 ALL = sorted({one.lock for one in FLAWS} | {one.control for one in FLAWS})
 LOCKS = [one for one in ALL if one != PATIENT_REDLOCK]

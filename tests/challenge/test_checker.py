@@ -9,11 +9,11 @@ from challenge.by_hand import ByHand
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.challenge.checker.holds import Hold, definite_holds
-from holdfast.challenge.checker.search import is_possible, settled, steps
-from holdfast.challenge.checker.shrinking import smallest
-from holdfast.challenge.checker.sweep import violations
-from holdfast.challenge.history import Event, operations
+from lockfast.challenge.checker.holds import Hold, definite_holds
+from lockfast.challenge.checker.search import is_possible, settled, steps
+from lockfast.challenge.checker.shrinking import smallest
+from lockfast.challenge.checker.sweep import violations
+from lockfast.challenge.history import Event, operations
 
 ALL = 1000
 

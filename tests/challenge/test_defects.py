@@ -11,11 +11,11 @@ import pytest
 from challenge.defects.putting_back import Defective, MendHasMoved, instead
 from challenge.defects.trials import TRIALS, play
 
-from holdfast.challenge.clients.holdfast_locks import SyncContender
-from holdfast.challenge.clients.process import ClientFailed
-from holdfast.challenge.deployments.choosing import own_servers
-from holdfast.challenge.outcome import Setting
-from holdfast.challenge.running import run
+from lockfast.challenge.clients.lockfast_locks import SyncContender
+from lockfast.challenge.clients.process import ClientFailed
+from lockfast.challenge.deployments.choosing import own_servers
+from lockfast.challenge.outcome import Setting
+from lockfast.challenge.running import run
 
 PATIENCE = 300.0
 """What is found ends its run; so it may take longer than what is counted, on a busy machine."""

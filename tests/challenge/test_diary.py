@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from holdfast.challenge.clients.diary import Diary, Reader
-from holdfast.challenge.history import operations
+from lockfast.challenge.clients.diary import Diary, Reader
+from lockfast.challenge.history import operations
 
 
 @pytest.fixture(name="path")

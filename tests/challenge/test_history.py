@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.challenge.history import Event, NotAHistory, begun_since, operations, read
+from lockfast.challenge.history import Event, NotAHistory, begun_since, operations, read
 
 
 def event(at: float, phase: str, number: int = 1, act: str = "acquire", **more: object) -> Event:

@@ -7,10 +7,10 @@ import signal
 import pytest
 from challenge.by_hand import ByHand
 
-from holdfast.challenge.checker.judging import judge
-from holdfast.challenge.checker.recent import recent
-from holdfast.challenge.outcome import Strike, Write
-from holdfast.challenge.recorded import Exit
+from lockfast.challenge.checker.judging import judge
+from lockfast.challenge.checker.recent import recent
+from lockfast.challenge.outcome import Strike, Write
+from lockfast.challenge.recorded import Exit
 
 ALL = {"is_fair": True, "is_renewed": True}
 FAILOVER = {"failover": "a failover forgets what was not replicated"}

@@ -9,14 +9,14 @@ from itertools import islice
 
 from servers.echo import EchoServer, asked
 
-from holdfast.challenge.fault import Draw
-from holdfast.challenge.history import Event
-from holdfast.challenge.nemesis import on_ways
-from holdfast.challenge.nemesis.on_clients import OnClient
-from holdfast.challenge.nemesis.on_ways import way_faults
-from holdfast.challenge.nemesis.roles import Roles
-from holdfast.challenge.nemesis.schedule import slices
-from holdfast.challenge.servers.proxy import Proxy
+from lockfast.challenge.fault import Draw
+from lockfast.challenge.history import Event
+from lockfast.challenge.nemesis import on_ways
+from lockfast.challenge.nemesis.on_clients import OnClient
+from lockfast.challenge.nemesis.on_ways import way_faults
+from lockfast.challenge.nemesis.roles import Roles
+from lockfast.challenge.nemesis.schedule import slices
+from lockfast.challenge.servers.proxy import Proxy
 
 
 def event(client: str, act, phase, at: float) -> Event:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from challenge.by_hand import ByHand
 
-from holdfast.challenge.outcome import Outcome, Setting, Strike, Write
-from holdfast.challenge.report.wording import headline
+from lockfast.challenge.outcome import Outcome, Setting, Strike, Write
+from lockfast.challenge.report.wording import headline
 
-GUARDED = Setting("memcached", "holdfast", "guarded-counter", 2, 1, 10.0, 1.0, ("a", "b"))
+GUARDED = Setting("memcached", "lockfast", "guarded-counter", 2, 1, 10.0, 1.0, ("a", "b"))
 
 
 def came_to(setting: Setting, *, token: int | None = None, **more: object) -> Outcome:

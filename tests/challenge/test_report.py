@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from histories import held, told
 
-from holdfast.challenge.history import Event
-from holdfast.challenge.outcome import Finding, Outcome, Setting, Strike, Write
-from holdfast.challenge.report.fields import fields
-from holdfast.challenge.report.figures import figures
-from holdfast.challenge.report.page import page
-from holdfast.challenge.report.windows import MOST, windows
-from holdfast.challenge.report.wording import (
+from lockfast.challenge.history import Event
+from lockfast.challenge.outcome import Finding, Outcome, Setting, Strike, Write
+from lockfast.challenge.report.fields import fields
+from lockfast.challenge.report.figures import figures
+from lockfast.challenge.report.page import page
+from lockfast.challenge.report.windows import MOST, windows
+from lockfast.challenge.report.wording import (
     NO_PROOF,
     again,
     headline,
@@ -29,7 +29,7 @@ from holdfast.challenge.report.wording import (
 
 SETTING = Setting(
     store="redis",
-    lock="holdfast",
+    lock="lockfast",
     workload="counter",
     clients=2,
     seed=7,
@@ -167,11 +167,11 @@ def test_the_same_seed_can_be_run_again():
     broken = replace(SETTING, lock="bare-delete")
 
     assert again(SETTING) == (
-        "holdfast challenge --start redis --seed 7 --time 60 --clients 2 --ttl 1 "
+        "lockfast challenge --start redis --seed 7 --time 60 --clients 2 --ttl 1 "
         "--workload counter --faults holder-frozen,way-cut"
     )
     assert "challenge redis://staging --seed 7" in again(SETTING, where="redis://staging")
-    assert again(broken) == "holdfast challenge --lock bare-delete --seed 7 --time 60"
+    assert again(broken) == "lockfast challenge --lock bare-delete --seed 7 --time 60"
     assert "--faults" not in again(SETTING, all_faults=True)
 
 

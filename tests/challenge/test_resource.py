@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.challenge.resource import Resource, ResourceClient, TooLate
-from holdfast.challenge.workloads import WORKLOADS
+from lockfast.challenge.resource import Resource, ResourceClient, TooLate
+from lockfast.challenge.workloads import WORKLOADS
 
 
 @pytest.fixture(name="behind")

@@ -14,21 +14,21 @@ from challenge.one_fleet import order
 from challenge.one_redis import one_redis
 from puppets import environment
 
-from holdfast.challenge.checker.judging import judge
-from holdfast.challenge.clients import fleet as fleet_module
-from holdfast.challenge.clients.fleet import Fleet
-from holdfast.challenge.clients.order import Order
-from holdfast.challenge.clients.process import ClientFailed
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.keeping import KeptAlready, kept
-from holdfast.challenge.nemesis.choosing import NoSuchFault
-from holdfast.challenge.outcome import Setting
-from holdfast.challenge.processes import family, is_dead
-from holdfast.challenge.running import Enough, run
+from lockfast.challenge.checker.judging import judge
+from lockfast.challenge.clients import fleet as fleet_module
+from lockfast.challenge.clients.fleet import Fleet
+from lockfast.challenge.clients.order import Order
+from lockfast.challenge.clients.process import ClientFailed
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.keeping import KeptAlready, kept
+from lockfast.challenge.nemesis.choosing import NoSuchFault
+from lockfast.challenge.outcome import Setting
+from lockfast.challenge.processes import family, is_dead
+from lockfast.challenge.running import Enough, run
 
 CLIENTS = 3
-SERVER = b"holdfast.challenge.clients"
-HOLDFAST = "holdfast.challenge.clients.holdfast_locks"
+SERVER = b"lockfast.challenge.clients"
+LOCKFAST = "lockfast.challenge.clients.lockfast_locks"
 
 
 @pytest.fixture(name="deployment")
@@ -38,7 +38,7 @@ def _deployment():
 
 
 def setting(*faults: str, workload: str = "guarded-counter", seconds: float = 2.0) -> Setting:
-    return Setting("redis", "holdfast", workload, CLIENTS, 1, seconds, 1.0, faults)
+    return Setting("redis", "lockfast", workload, CLIENTS, 1, seconds, 1.0, faults)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def setting(*faults: str, workload: str = "guarded-counter", seconds: float = 2.
 def test_a_correct_lock_is_valid_under_a_fault(deployment, tmp_path, flavour, fault, workload):
     asked = setting(fault, workload=workload)
 
-    outcome = run(asked, deployment, make=f"{HOLDFAST}:{flavour}Contender", folder=tmp_path)
+    outcome = run(asked, deployment, make=f"{LOCKFAST}:{flavour}Contender", folder=tmp_path)
 
     assert outcome.verdict == "valid", outcome.findings
     assert outcome.grants > CLIENTS

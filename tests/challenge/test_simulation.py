@@ -7,11 +7,11 @@ from itertools import takewhile
 
 import pytest
 
-from holdfast._async.acquiring import AsyncAcquisition
-from holdfast._async.watchdog import AsyncWatchdog
-from holdfast.challenge.simulation.network import SimulatedStore
-from holdfast.challenge.simulation.running import Scenario, simulate
-from holdfast.core.door import HOLDING, Door
+from lockfast._async.acquiring import AsyncAcquisition
+from lockfast._async.watchdog import AsyncWatchdog
+from lockfast.challenge.simulation.network import SimulatedStore
+from lockfast.challenge.simulation.running import Scenario, simulate
+from lockfast.core.door import HOLDING, Door
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -22,7 +22,7 @@ FIND_WITHIN = 300
 @pytest.fixture
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
     """Say nothing of every lease that is lost: that is what is looked for."""
-    caplog.set_level("CRITICAL", "holdfast")
+    caplog.set_level("CRITICAL", "lockfast")
 
 
 def first_seed_that_finds(scenario: Scenario | None = None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from holdfast.challenge.checker.spans import Span, gaps, joined
+from lockfast.challenge.checker.spans import Span, gaps, joined
 
 
 def test_what_is_near_is_one():

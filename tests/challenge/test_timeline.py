@@ -7,10 +7,10 @@ from xml.etree import ElementTree as ET
 import pytest
 from histories import held, told
 
-from holdfast.challenge.history import Event
-from holdfast.challenge.outcome import Finding, Strike, Write
-from holdfast.challenge.report.rows import rows
-from holdfast.challenge.report.timeline import MOST_ROWS, timeline
+from lockfast.challenge.history import Event
+from lockfast.challenge.outcome import Finding, Strike, Write
+from lockfast.challenge.report.rows import rows
+from lockfast.challenge.report.timeline import MOST_ROWS, timeline
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast.challenge.eventually import PATIENCE
+import lockfast
+from lockfast.challenge.eventually import PATIENCE
 
 
 class Cli:
-    """`holdfast`, as a process of its own, on one store."""
+    """`lockfast`, as a process of its own, on one store."""
 
     def __init__(self, url: str, compiled: Path) -> None:
         self.url = url
@@ -28,19 +28,19 @@ class Cli:
 
     @property
     def environment(self) -> dict[str, str]:
-        unwanted = {"HOLDFAST_NAMESPACE", "COLUMNS", "NO_COLOR", "FORCE_COLOR"}
+        unwanted = {"LOCKFAST_NAMESPACE", "COLUMNS", "NO_COLOR", "FORCE_COLOR"}
         # Compiled once for all tests, even where the machine asks for no such files.
         unwanted.add("PYTHONDONTWRITEBYTECODE")
         inherited = {one: value for one, value in os.environ.items() if one not in unwanted}
         return {
             **inherited,
-            "HOLDFAST_URL": self.url,
+            "LOCKFAST_URL": self.url,
             "PYTHONPYCACHEPREFIX": str(self._compiled),
             "TERM": "xterm-256color",
         }
 
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "holdfast", *arguments]
+        return [sys.executable, "-m", "lockfast", *arguments]
 
     def __call__(
         self, *arguments: str, stdin: str = "", env: dict[str, str] | None = None
@@ -89,7 +89,7 @@ def cli(tmp_path, tmp_path_factory) -> Iterator[Cli]:
     if "PYTEST_XDIST_WORKER" in os.environ:
         run = run.parent  # of all workers
     one = Cli(f"sqlite://{tmp_path}/locks.db", run / "compiled")
-    with holdfast.Locks(one.url) as locks:
+    with lockfast.Locks(one.url) as locks:
         locks.inspect("any")  # a store that somebody has used: looking at it makes none
     yield one
     one.clear_away()
@@ -97,7 +97,7 @@ def cli(tmp_path, tmp_path_factory) -> Iterator[Cli]:
 
 @pytest.fixture
 def held(cli, tmp_path, eventually) -> Callable[..., subprocess.Popen[bytes]]:
-    """Hold a name by a `holdfast run` whose command lasts until it is ended."""
+    """Hold a name by a `lockfast run` whose command lasts until it is ended."""
 
     def hold(name: str, *options: str) -> subprocess.Popen[bytes]:
         ready = tmp_path / f"{name} is held"
@@ -110,9 +110,9 @@ def held(cli, tmp_path, eventually) -> Callable[..., subprocess.Popen[bytes]]:
 
 
 @pytest.fixture
-def inspect(cli) -> Iterator[Callable[[str], holdfast.Inspection]]:
+def inspect(cli) -> Iterator[Callable[[str], lockfast.Inspection]]:
     """Ask the store for a name, without a process of its own."""
-    with holdfast.Locks(cli.url) as locks:
+    with lockfast.Locks(cli.url) as locks:
         locks.inspect("any")  # connected from now on, whatever happens to the store
         yield locks.inspect
 

@@ -1,17 +1,17 @@
-"""`holdfast advise`, and what the doctor says of leases."""
+"""`lockfast advise`, and what the doctor says of leases."""
 
 from __future__ import annotations
 
 import pytest
 from click.testing import CliRunner
 
-import holdfast
-from holdfast.cli.app import app
+import lockfast
+from lockfast.cli.app import app
 
 
 @pytest.fixture
 def locks(cli):
-    with holdfast.Locks(cli.url, label="worker") as one:
+    with lockfast.Locks(cli.url, label="worker") as one:
         yield one
 
 
@@ -47,7 +47,7 @@ def test_ctrl_c_ends_it_and_what_was_found_so_far_is_told(cli, locks, monkeypatc
     def interrupted(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("holdfast.cli.advise.pause", interrupted)
+    monkeypatch.setattr("lockfast.cli.advise.pause", interrupted)
     with locks.lock("report"):
         done = CliRunner().invoke(app, ["advise", "--for", "3600", "--url", cli.url])
 
@@ -61,5 +61,5 @@ def test_the_doctor_tells_of_a_ttl_that_is_an_outage(cli, locks):
         found = {one["subject"]: one for one in cli.json("doctor")["findings"]}
 
     assert "is held with a ttl of 2 h" in found["import:*"]["message"]
-    assert found["import:*"]["remedy"] == "look closer: holdfast advise"
+    assert found["import:*"]["remedy"] == "look closer: lockfast advise"
     assert found["import:*"]["level"] == "note"

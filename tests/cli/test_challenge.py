@@ -1,4 +1,4 @@
-"""`holdfast challenge` as its users meet it: real clients, real faults, a report."""
+"""`lockfast challenge` as its users meet it: real clients, real faults, a report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.challenge.eventually import PATIENCE
+from lockfast.challenge.eventually import PATIENCE
 
 SHORT = ("--time", "1", "--clients", "2", "--ttl", "1", "--seed", "7")
 LONG = ("--time", "600", "--clients", "2", "--ttl", "1")
@@ -22,7 +22,7 @@ def is_anybody_left(folder: Path) -> bool:
     """Whether a client that writes into this folder still runs."""
     for one in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # gone meanwhile, or somebody else's
-            if b"holdfast.challenge.clients" not in one.read_bytes():
+            if b"lockfast.challenge.clients" not in one.read_bytes():
                 continue
             for opened in one.with_name("fd").iterdir():
                 with suppress(OSError):  # closed meanwhile
@@ -53,7 +53,7 @@ def test_a_run_is_told_as_json_as_a_page_and_kept_as_histories(cli, tmp_path):
     assert "--start sqlite --seed 7" in answer["again"]
     assert "<svg" in report.read_text()
     assert {"0.jsonl", "1.jsonl"} <= {one.name for one in history.iterdir()}
-    assert progress.decode().startswith("holdfast: starting sqlite\n")
+    assert progress.decode().startswith("lockfast: starting sqlite\n")
     assert not is_anybody_left(history)
 
     # What was kept is judged again, by the same checker: the same comes of it.
@@ -92,7 +92,7 @@ def test_a_broken_lock_is_found_by_its_own_schedule(cli):
     answer = json.loads(said)
     assert (process.returncode, answer["verdict"]) == (1, "invalid")
     assert "overlap" in {one["kind"] for one in answer["findings"]}
-    assert answer["again"] == "holdfast challenge --lock unchecked-acquire --seed 1 --time 60"
+    assert answer["again"] == "lockfast challenge --lock unchecked-acquire --seed 1 --time 60"
 
 
 # -- bad input -------------------------------------------------------------------------
@@ -154,8 +154,8 @@ def test_a_server_that_is_not_installed_is_named_with_its_package(cli):
 def test_a_driver_that_is_not_installed_is_named_with_its_extra():
     program = (
         "import sys; sys.modules['redis'] = None\n"
-        "sys.argv = ['holdfast', 'challenge', '--start', 'redis']\n"
-        "from holdfast.__main__ import main; sys.exit(main())"
+        "sys.argv = ['lockfast', 'challenge', '--start', 'redis']\n"
+        "from lockfast.__main__ import main; sys.exit(main())"
     )
 
     done = subprocess.run(
@@ -163,4 +163,4 @@ def test_a_driver_that_is_not_installed_is_named_with_its_extra():
     )
 
     assert done.returncode == 78
-    assert "holdfast[redis]" in done.stderr
+    assert "lockfast[redis]" in done.stderr

@@ -1,4 +1,4 @@
-"""What `holdfast challenge` says before, during and after a run; no run is needed for it."""
+"""What `lockfast challenge` says before, during and after a run; no run is needed for it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 from histories import held
 from rich.console import Console
 
-from holdfast import ConfigurationError
-from holdfast.challenge.outcome import Finding, Outcome, Setting, Strike
-from holdfast.challenge.running import Progress
-from holdfast.cli.challenge.playing import usual_workload
-from holdfast.cli.challenge.progress import Teller, sentence
-from holdfast.cli.challenge.stopping import stopping
-from holdfast.cli.challenge.summary import show
-from holdfast.cli.challenge.targets import allowed, is_here
+from lockfast import ConfigurationError
+from lockfast.challenge.outcome import Finding, Outcome, Setting, Strike
+from lockfast.challenge.running import Progress
+from lockfast.cli.challenge.playing import usual_workload
+from lockfast.cli.challenge.progress import Teller, sentence
+from lockfast.cli.challenge.stopping import stopping
+from lockfast.cli.challenge.summary import show
+from lockfast.cli.challenge.targets import allowed, is_here
 
-SETTING = Setting("redis", "holdfast", "counter", 2, 7, 60.0, 1.0, ("holder-frozen", "way-cut"))
+SETTING = Setting("redis", "lockfast", "counter", 2, 7, 60.0, 1.0, ("holder-frozen", "way-cut"))
 
 
-COMMAND = f"holdfast challenge --start redis --seed 7 --faults {'a-kind,' * 20}last"
+COMMAND = f"lockfast challenge --start redis --seed 7 --faults {'a-kind,' * 20}last"
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_the_summary_says_it_all_at_every_width(invalid, width):
         "1. overlap, after 1.0 s two were inside at once",
         "acquire ok (token 2)",
         "could not be made here clock-jump",
-        "holdfast challenge --start redis --seed 7",
+        "lockfast challenge --start redis --seed 7",
         "It cannot fix how the clients interleave",
         "1 of 2 kinds had no turn; about --time 120",
     ):
@@ -85,7 +85,7 @@ def test_no_line_of_the_summary_is_wider_than_the_terminal(invalid, width):
     lines = shown(invalid, width=width).splitlines()
 
     # But for the command, which is there to be copied.
-    assert max(len(line) for line in lines if "holdfast challenge" not in line) <= width
+    assert max(len(line) for line in lines if "lockfast challenge" not in line) <= width
 
 
 def test_in_a_pipe_no_line_is_filled_up_with_blanks(invalid):
@@ -129,10 +129,10 @@ def test_in_a_pipe_a_line_is_written_now_and_then_and_at_every_finding():
 
     lines = stream.getvalue().splitlines()
     assert [line.partition(" left")[0] for line in lines] == [
-        "holdfast: 1 min",
-        "holdfast: 50 s",
-        "holdfast: 48 s",
-        "holdfast: 38 s",
+        "lockfast: 1 min",
+        "lockfast: 50 s",
+        "lockfast: 48 s",
+        "lockfast: 38 s",
     ]
     assert "\x1b" not in stream.getvalue()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
+import lockfast
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ def offered(cli):
     def ask(*words: str, **environment: str) -> list[str]:
         done = cli(
             env={
-                "_HOLDFAST_COMPLETE": "zsh_complete",
-                "COMP_WORDS": " ".join(["holdfast", *words]),
+                "_LOCKFAST_COMPLETE": "zsh_complete",
+                "COMP_WORDS": " ".join(["lockfast", *words]),
                 "COMP_CWORD": str(len(words)),
                 **environment,
             }
@@ -32,7 +32,7 @@ def offered(cli):
 
 @pytest.fixture
 def in_use(cli):
-    with holdfast.Locks(cli.url) as locks, locks.lock("nightly-report"), locks.lock("backup"):
+    with lockfast.Locks(cli.url) as locks, locks.lock("nightly-report"), locks.lock("backup"):
         yield
 
 
@@ -50,19 +50,19 @@ def test_names_of_locks_are_offered(offered, in_use, command):
 
 def test_a_store_that_cannot_be_asked_offers_nothing_and_says_nothing(offered):
     """It stands in the middle of a line that somebody types."""
-    assert offered("show", "", HOLDFAST_URL="foo://host") == []
-    assert offered("show", "", HOLDFAST_URL="sqlite:////no/such/folder/locks.db") == []
+    assert offered("show", "", LOCKFAST_URL="foo://host") == []
+    assert offered("show", "", LOCKFAST_URL="sqlite:////no/such/folder/locks.db") == []
 
 
 def test_a_name_that_a_terminal_would_obey_is_not_offered(offered, cli):
-    with holdfast.Locks(cli.url) as locks, locks.lock("evil\x1b[31m"), locks.lock("fine"):
+    with lockfast.Locks(cli.url) as locks, locks.lock("evil\x1b[31m"), locks.lock("fine"):
         assert offered("show", "") == ["fine"]
 
 
 BASH = """
-eval "$(_HOLDFAST_COMPLETE=bash_source holdfast)"
-COMP_WORDS=(holdfast show nig) COMP_CWORD=2
-_holdfast_completion holdfast nig show
+eval "$(_LOCKFAST_COMPLETE=bash_source lockfast)"
+COMP_WORDS=(lockfast show nig) COMP_CWORD=2
+_lockfast_completion lockfast nig show
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast import Holder, Inspection, Owner, Waiter
-from holdfast.cli.cycles import found, found_twice, sentences
+from lockfast import Holder, Inspection, Owner, Waiter
+from lockfast.cli.cycles import found, found_twice, sentences
 
 ONE = Owner("web-1", 4711, "Task-12", "shop", asker="aa-1")
 OTHER = Owner("web-2", 812, "MainThread", asker="bb-1")

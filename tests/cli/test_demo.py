@@ -1,4 +1,4 @@
-"""`holdfast demo`: real races, counted afterwards."""
+"""`lockfast demo`: real races, counted afterwards."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from contextlib import closing
 import pytest
 from click.testing import CliRunner
 
-from holdfast import Locks
-from holdfast.cli.app import app
-from holdfast.cli.demo.play import Play, Span
-from holdfast.cli.demo.timeline import timeline
-from holdfast.cli.demo.transaction import request
+from lockfast import Locks
+from lockfast.cli.app import app
+from lockfast.cli.demo.play import Play, Span
+from lockfast.cli.demo.timeline import timeline
+from lockfast.cli.demo.transaction import request
 
 FIELDS = ["story", "guarded", "sold", "stock", "duplicates", "stale_writes", "seconds"]
 
@@ -49,7 +49,7 @@ def test_one_story_is_told_with_table_timeline_and_code(cli):
     assert shown.returncode == 0
     assert shown.stderr == ""
     assert "\x1b" not in shown.stdout
-    for part in ("without Holdfast", "instance A", "What fixed it:", "try_acquire()", "STORY"):
+    for part in ("without Lockfast", "instance A", "What fixed it:", "try_acquire()", "STORY"):
         assert part in shown.stdout
     assert max(len(line) for line in shown.stdout.splitlines()) <= 80
 
@@ -60,7 +60,7 @@ def test_a_guarded_run_that_is_wrong_is_a_failure(cli, monkeypatch):
     def oversold(_url, *, guarded):
         return Play("oversell", guarded, 1.0, "sold 101 of 100", is_right=False, sold=101)
 
-    story = importlib.import_module("holdfast.cli.demo.oversell")
+    story = importlib.import_module("lockfast.cli.demo.oversell")
     monkeypatch.setattr(story, "play", oversold)
 
     result = CliRunner().invoke(app, ["demo", "oversell", "--json", "--url", cli.url])

@@ -8,8 +8,8 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.app import COMMANDS, app
-from holdfast.platforms import here
+from lockfast.cli.app import COMMANDS, app
+from lockfast.platforms import here
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_command_that_cannot_be_there_says_so(monkeypatch, platform, command, 
     done = CliRunner().invoke(app, [command, "nightly", "--json", "--", "true"])
 
     assert done.exit_code == 78
-    assert done.stderr.startswith(f"holdfast: holdfast {command} ")
+    assert done.stderr.startswith(f"lockfast: lockfast {command} ")
     assert reason in done.stderr
     assert done.stderr.count("\n") == 1
 
@@ -46,18 +46,18 @@ PROGRAM = """
 import sys
 # What others stand on here: ours is what is on trial.
 import asyncio, subprocess, click, rich.console, rich.live, pytest
-from holdfast.platforms import here
+from lockfast.platforms import here
 
 here.NAME = "Windows"
 for missing in ("grp", "pty", "pwd", "resource", "termios", "tty"):
     sys.modules[missing] = None
-for imported in [one for one in sys.modules if one.startswith("holdfast.cli")]:
+for imported in [one for one in sys.modules if one.startswith("lockfast.cli")]:
     del sys.modules[imported]
-from holdfast.cli.app import COMMANDS, app
+from lockfast.cli.app import COMMANDS, app
 
 for name in COMMANDS:
     assert app.get_command(None, name) is not None, name
-import holdfast.fencing.file, holdfast.sql_rows, holdfast.testing
+import lockfast.fencing.file, lockfast.sql_rows, lockfast.testing
 """
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.ending import after_loss, margin, while_trusted
-from holdfast.core.renewing import due_after
-from holdfast.core.trust import trusted_until
+from lockfast.cli.ending import after_loss, margin, while_trusted
+from lockfast.core.renewing import due_after
+from lockfast.core.trust import trusted_until
 
 ttls = st.floats(0.05, 7 * 86400)
 moments = st.floats(0, 1e7)

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 from servers.postgresql import shared_server
 
-from holdfast.backends.postgresql.schema import Tables
-from holdfast.challenge.servers.postgresql import PostgresqlServer
-from holdfast.cli.app import app
+from lockfast.backends.postgresql.schema import Tables
+from lockfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast.cli.app import app
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_two_urls_are_one_too_many(init, server, tables) -> None:
 def test_the_url_that_is_given_goes_before_that_of_the_environment(
     init, server, tables, monkeypatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_URL", "sqlite://elsewhere.db")
+    monkeypatch.setenv("LOCKFAST_URL", "sqlite://elsewhere.db")
 
     assert init().exit_code == 0
     assert number_of_tables(server, tables) == 2
@@ -125,7 +125,7 @@ def test_a_table_of_somebody_else_is_neither_used_nor_dropped(init, server, tabl
     for arguments in ([], ["--drop", "--yes"]):
         done = init(*arguments)
         assert done.exit_code == 78
-        assert "is not Holdfast's door table" in done.stderr
+        assert "is not Lockfast's door table" in done.stderr
 
     assert number_of_tables(server, tables) == 1
 
@@ -139,7 +139,7 @@ def test_who_may_not_make_them_is_told_what_it_takes(init, server) -> None:
         server.run(f"DROP ROLE {name}")
 
     assert done.exit_code == 78
-    assert "may not make them; let one who may run `holdfast init`" in done.stderr
+    assert "may not make them; let one who may run `lockfast init`" in done.stderr
 
 
 # -- stores that need none -----------------------------------------------------------------

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast import BackendUnavailable, Finding, Inspection, Locks, NotAcquired
-from holdfast.challenge.eventually import eventually
-from holdfast.cli.doctor import _of_leases
+from lockfast import BackendUnavailable, Finding, Inspection, Locks, NotAcquired
+from lockfast.challenge.eventually import eventually
+from lockfast.cli.doctor import _of_leases
 
 WIDE = Finding("warning", "permissions", "the user may do everything", "give it less")
 

@@ -8,10 +8,10 @@ import threading
 import pytest
 from click.testing import CliRunner
 
-import holdfast
-from holdfast.cli.app import app
-from holdfast.cli.overview import chosen, laid_out
-from holdfast.model import ALL, Closing, Holder, Inspection, Owner, Waiter
+import lockfast
+from lockfast.cli.app import app
+from lockfast.cli.overview import chosen, laid_out
+from lockfast.model import ALL, Closing, Holder, Inspection, Owner, Waiter
 
 WORKER = Owner(host="web1", pid=4711, label="report")
 
@@ -120,7 +120,7 @@ def test_columns_stand_below_each_other_also_under_wide_letters():
 
 @pytest.fixture
 def locks(cli):
-    with holdfast.Locks(cli.url, label="worker") as one:
+    with lockfast.Locks(cli.url, label="worker") as one:
         yield one
 
 
@@ -152,7 +152,7 @@ def test_an_order_that_is_not_there_is_refused_listing_the_others():
 
 
 def test_show_tells_who_reads_and_who_waits_to_write(cli, locks, eventually, inspect):
-    with holdfast.Locks(cli.url) as others:
+    with lockfast.Locks(cli.url) as others:
         writer = others.rwlock("config").write()
         waiting = threading.Thread(target=lambda: writer.acquire().release())
         with locks.rwlock("config").read():

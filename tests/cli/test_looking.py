@@ -8,13 +8,13 @@ import socket
 
 import pytest
 
-import holdfast
+import lockfast
 
 
 @pytest.fixture
 def locks(cli):
     """A client of the application's own, on the same store."""
-    with holdfast.Locks(cli.url, label="worker") as one:
+    with lockfast.Locks(cli.url, label="worker") as one:
         yield one
 
 
@@ -217,7 +217,7 @@ def test_doctor_in_json_gives_capabilities_and_findings(cli, tmp_path):
     answer = cli.json("doctor")
 
     assert answer["store"] == f"{tmp_path}/locks.db"
-    assert answer["version"] == holdfast.__version__
+    assert answer["version"] == lockfast.__version__
     assert answer["capabilities"]["token_quality"] == "best_effort"
     assert {frozenset(one) for one in answer["findings"]} == {
         frozenset({"level", "subject", "message", "remedy"})
@@ -225,7 +225,7 @@ def test_doctor_in_json_gives_capabilities_and_findings(cli, tmp_path):
 
 
 def test_the_commands_work_on_another_namespace(cli):
-    with holdfast.Locks(cli.url, namespace="shop") as shop, shop.lock("report"):
+    with lockfast.Locks(cli.url, namespace="shop") as shop, shop.lock("report"):
         names = [one["name"] for one in cli.json("ls", "--namespace", "shop")["locks"]]
 
         assert names == ["report"]
@@ -233,6 +233,6 @@ def test_the_commands_work_on_another_namespace(cli):
 
 
 def test_without_a_url_the_path_of_the_embedded_file_is_shown(cli, tmp_path):
-    done = cli("doctor", env={"HOLDFAST_URL": "", "XDG_STATE_HOME": str(tmp_path)})
+    done = cli("doctor", env={"LOCKFAST_URL": "", "XDG_STATE_HOME": str(tmp_path)})
 
-    assert f"{tmp_path}/holdfast/locks.db" in done.stdout
+    assert f"{tmp_path}/lockfast/locks.db" in done.stdout

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import holdfast
-from holdfast.cli.app import app
+import lockfast
+from lockfast.cli.app import app
 
-MAIN = Path(holdfast.__file__).with_name("__main__.py")
+MAIN = Path(lockfast.__file__).with_name("__main__.py")
 SECRET = "tops3cret"
 
 
@@ -29,11 +29,11 @@ def _run(program: str) -> subprocess.CompletedProcess[str]:
 def test_without_the_extra_it_says_how_to_get_it():
     done = _run(
         "import sys; sys.modules['click'] = None\n"
-        "from holdfast.__main__ import main; sys.exit(main())"
+        "from lockfast.__main__ import main; sys.exit(main())"
     )
 
     assert done.returncode == 78
-    assert done.stderr == 'holdfast: the command line is an extra: pip install "holdfast[cli]"\n'
+    assert done.stderr == 'lockfast: the command line is an extra: pip install "lockfast[cli]"\n'
 
 
 def test_an_old_python_is_told_which_one_is_needed():
@@ -44,7 +44,7 @@ def test_an_old_python_is_told_which_one_is_needed():
 
     assert done.returncode == 78
     assert done.stderr == (
-        "holdfast: needs Python 3.11 or newer, and this is 3.8: start it with a newer one\n"
+        "lockfast: needs Python 3.11 or newer, and this is 3.8: start it with a newer one\n"
     )
 
 
@@ -120,7 +120,7 @@ def test_locking_in_a_file_that_is_not_there_makes_it(cli, tmp_path):
 
 
 def test_the_embedded_default_may_not_be_there_yet(cli, tmp_path):
-    done = cli("ls", "--json", env={"HOLDFAST_URL": "", "XDG_STATE_HOME": str(tmp_path)})
+    done = cli("ls", "--json", env={"LOCKFAST_URL": "", "XDG_STATE_HOME": str(tmp_path)})
 
     assert done.returncode == 0
     assert json.loads(done.stdout)["locks"] == []
@@ -128,12 +128,12 @@ def test_the_embedded_default_may_not_be_there_yet(cli, tmp_path):
 
 AS_NOBODY = """
 import os, sys
-import holdfast.backends.sqlite._sync.backend
-import holdfast.cli.app, holdfast.cli.ls
+import lockfast.backends.sqlite._sync.backend
+import lockfast.cli.app, lockfast.cli.ls
 if os.getuid() == 0:  # to whom no directory is closed
     os.setgroups([]), os.setgid(65534), os.setuid(65534)
-sys.argv[0] = "holdfast"
-sys.exit(holdfast.cli.app.main())
+sys.argv[0] = "lockfast"
+sys.exit(lockfast.cli.app.main())
 """
 
 
@@ -142,13 +142,13 @@ def test_a_state_directory_of_another_user_is_told_as_such(how):
     """As after `sudo -u`, with XDG_STATE_HOME or a path that is not one's own."""
     with tempfile.TemporaryDirectory() as state:
         Path(state).chmod(0o755)
-        closed = Path(state, "holdfast")
+        closed = Path(state, "lockfast")
         closed.mkdir(mode=0)
         url = f"sqlite://{closed}/locks.db" if how == "named" else ""
 
         done = subprocess.run(
             [sys.executable, "-c", AS_NOBODY, "ls"],
-            env={**os.environ, "HOLDFAST_URL": url, "XDG_STATE_HOME": state},
+            env={**os.environ, "LOCKFAST_URL": url, "XDG_STATE_HOME": state},
             capture_output=True,
             text=True,
             check=False,
@@ -156,7 +156,7 @@ def test_a_state_directory_of_another_user_is_told_as_such(how):
 
     assert done.returncode == 78
     assert done.stderr == (
-        f"holdfast: {closed}/locks.db: Permission denied; choose a path that this user may write "
+        f"lockfast: {closed}/locks.db: Permission denied; choose a path that this user may write "
         "(sqlite:///…)\n"
     )
 
@@ -229,7 +229,7 @@ def test_an_error_in_json_is_json_too(cli):
 def test_no_secret_of_the_url_is_shown(command, dead_port):
     url = f"redis://user:{SECRET}@127.0.0.1:{dead_port}/0"
 
-    result = CliRunner(env={"HOLDFAST_URL": url}).invoke(app, command)
+    result = CliRunner(env={"LOCKFAST_URL": url}).invoke(app, command)
 
     assert SECRET not in result.output
 
@@ -238,7 +238,7 @@ def test_no_secret_of_the_url_is_shown(command, dead_port):
 def test_no_secret_of_the_url_is_shown_by_a_run(cli, options, dead_port):
     url = f"redis://user:{SECRET}@127.0.0.1:{dead_port}/0"
 
-    done = cli("run", "report", *options, "--", "true", env={"HOLDFAST_URL": url})
+    done = cli("run", "report", *options, "--", "true", env={"LOCKFAST_URL": url})
 
     assert done.returncode != 0
     assert SECRET not in done.stdout + done.stderr

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from holdfast import errors
-from holdfast.cli.app import COMMANDS, app
+from lockfast import errors
+from lockfast.cli.app import COMMANDS, app
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
-BLOCK = re.compile(r"```text\nUsage: (?P<path>holdfast(?: [a-z]+)?) .*?```", re.DOTALL)
+BLOCK = re.compile(r"```text\nUsage: (?P<path>lockfast(?: [a-z]+)?) .*?```", re.DOTALL)
 
 
 def help_of(path: str) -> str:
     """Return the help that a terminal of 80 columns shows."""
     arguments = [*path.split()[1:], "--help"]
     # On a terminal click leaves two of its columns free, and none under its runner.
-    result = CliRunner().invoke(app, arguments, prog_name="holdfast", terminal_width=78)
+    result = CliRunner().invoke(app, arguments, prog_name="lockfast", terminal_width=78)
     assert result.exit_code == 0
     return result.output.rstrip()
 
@@ -34,22 +34,22 @@ def test_the_page_shows_the_help_of_every_command_as_it_is():
     page = PAGE.read_text(encoding="utf-8")
     shown = [block["path"] for block in BLOCK.finditer(page)]
 
-    assert shown == ["holdfast", *(f"holdfast {name}" for name in COMMANDS)]
+    assert shown == ["lockfast", *(f"lockfast {name}" for name in COMMANDS)]
     assert page == mended(page)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_help_text_has_examples(name):
-    assert f"Examples:\n    holdfast {name}" in help_of(f"holdfast {name}")
+    assert f"Examples:\n    lockfast {name}" in help_of(f"lockfast {name}")
 
 
-@pytest.mark.parametrize("path", ["holdfast", *(f"holdfast {name}" for name in COMMANDS)])
+@pytest.mark.parametrize("path", ["lockfast", *(f"lockfast {name}" for name in COMMANDS)])
 def test_no_help_text_is_wider_than_80_columns(path):
     assert max(map(len, help_of(path).splitlines())) <= 80
 
 
 def test_what_a_command_does_is_told_to_the_end():
-    told = help_of("holdfast").partition("Commands:")[2].partition("Examples:")[0]
+    told = help_of("lockfast").partition("Commands:")[2].partition("Examples:")[0]
 
     assert "..." not in told
 

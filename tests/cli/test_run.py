@@ -1,4 +1,4 @@
-"""`holdfast run`: what the command gets, and how its end is told."""
+"""`lockfast run`: what the command gets, and how its end is told."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import signal
 
 import pytest
 
-import holdfast
-from holdfast.challenge.eventually import PATIENCE
+import lockfast
+from lockfast.challenge.eventually import PATIENCE
 
 FORWARDED = ["HUP", "INT", "QUIT", "TERM", "USR1", "USR2"]
 
 
 def test_the_command_gets_the_name_and_the_token(cli):
-    done = cli("run", "report", "--", "sh", "-c", 'echo "$HOLDFAST_NAME $HOLDFAST_TOKEN"')
+    done = cli("run", "report", "--", "sh", "-c", 'echo "$LOCKFAST_NAME $LOCKFAST_TOKEN"')
 
     name, token = done.stdout.split()
     assert name == "report"
@@ -23,7 +23,7 @@ def test_the_command_gets_the_name_and_the_token(cli):
 
 
 def test_every_run_gets_a_larger_token(cli):
-    runs = [cli("run", "report", "--", "sh", "-c", "echo $HOLDFAST_TOKEN") for _ in range(2)]
+    runs = [cli("run", "report", "--", "sh", "-c", "echo $LOCKFAST_TOKEN") for _ in range(2)]
 
     first, second = [int(one.stdout) for one in runs]
     assert second > first
@@ -49,7 +49,7 @@ def test_a_command_that_is_not_there_is_told_as_shells_do(cli):
     done = cli("run", "report", "--", "no-such-command")
 
     assert done.returncode == 127
-    assert done.stderr == "holdfast: no-such-command: No such file or directory\n"
+    assert done.stderr == "lockfast: no-such-command: No such file or directory\n"
 
 
 def test_a_command_that_cannot_be_executed_is_told_as_shells_do(cli, tmp_path):
@@ -67,7 +67,7 @@ def test_the_lock_is_free_after_a_command_that_failed(cli):
 
 
 @pytest.mark.parametrize("name", FORWARDED)
-def test_a_signal_sent_to_holdfast_reaches_the_command_exactly_once(
+def test_a_signal_sent_to_lockfast_reaches_the_command_exactly_once(
     cli, name, tmp_path, eventually
 ):
     log, ready = tmp_path / "log", tmp_path / "ready"
@@ -114,7 +114,7 @@ def test_a_command_that_ignores_term_keeps_its_lock(cli, tmp_path, eventually):
 
 
 def test_what_the_caller_ignores_stays_ignored(cli, tmp_path, eventually):
-    """`nohup holdfast run …` survives the end of the terminal, and so does the command."""
+    """`nohup lockfast run …` survives the end of the terminal, and so does the command."""
     ready, go = tmp_path / "ready", tmp_path / "go"
     script = f"touch {ready}; while [ ! -e {go} ]; do sleep 0.01; done"
     nohup = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"]
@@ -128,7 +128,7 @@ def test_what_the_caller_ignores_stays_ignored(cli, tmp_path, eventually):
 
 
 def _group_of(cli, tmp_path, eventually):
-    """Start a command with a child of its own; return holdfast and what it started."""
+    """Start a command with a child of its own; return lockfast and what it started."""
     pids = tmp_path / "pids"
     script = f"sleep 600 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
     running = cli.start("run", "report", "--", "sh", "-c", script)
@@ -137,7 +137,7 @@ def _group_of(cli, tmp_path, eventually):
     return running, os.getpgid(command), command, child
 
 
-def test_holdfast_killed_with_9_takes_the_command_with_it(cli, tmp_path, eventually, is_running):
+def test_lockfast_killed_with_9_takes_the_command_with_it(cli, tmp_path, eventually, is_running):
     running, guard, command, child = _group_of(cli, tmp_path, eventually)
 
     running.kill()
@@ -146,10 +146,10 @@ def test_holdfast_killed_with_9_takes_the_command_with_it(cli, tmp_path, eventua
     assert cli("run", "report", "--timeout", "10", "--", "true").returncode == 0
 
 
-def test_holdfast_killed_together_with_its_guard_takes_the_command_with_it(
+def test_lockfast_killed_together_with_its_guard_takes_the_command_with_it(
     cli, tmp_path, eventually, is_running
 ):
-    """`pkill -9 -f holdfast` finds both; the kernel ends the command, not what it started."""
+    """`pkill -9 -f lockfast` finds both; the kernel ends the command, not what it started."""
     running, guard, command, child = _group_of(cli, tmp_path, eventually)
 
     os.kill(guard, signal.SIGKILL)
@@ -159,7 +159,7 @@ def test_holdfast_killed_together_with_its_guard_takes_the_command_with_it(
     os.kill(child, signal.SIGKILL)
 
 
-def test_holdfast_killed_while_it_waits_leaves_no_process(
+def test_lockfast_killed_while_it_waits_leaves_no_process(
     cli, held, eventually, is_running, inspect
 ):
     held("report")
@@ -205,11 +205,11 @@ def test_a_held_lock_is_told_with_its_holder(cli, held):
 
 def test_a_program_and_a_command_with_the_same_environment_exclude_each_other(cli, monkeypatch):
     """The URL and the namespace select the lock, so both read the same variables."""
-    monkeypatch.setenv("HOLDFAST_URL", cli.url)
-    monkeypatch.setenv("HOLDFAST_NAMESPACE", "shop")
-    shop = {"HOLDFAST_NAMESPACE": "shop"}
+    monkeypatch.setenv("LOCKFAST_URL", cli.url)
+    monkeypatch.setenv("LOCKFAST_NAMESPACE", "shop")
+    shop = {"LOCKFAST_NAMESPACE": "shop"}
 
-    with holdfast.Locks(label="a program") as locks, locks.lock("report"):
+    with lockfast.Locks(label="a program") as locks, locks.lock("report"):
         inside = cli("run", "report", "--no-wait", "--", "true", env=shop)
         elsewhere = cli(
             "run", "report", "--no-wait", "--namespace", "other", "--", "true", env=shop
@@ -249,7 +249,7 @@ def test_min_hold_keeps_the_lock_closed_after_a_quick_command(cli):
 
 
 def test_json_reports_the_run_on_stderr(cli):
-    done = cli("run", "report", "--json", "--", "sh", "-c", "echo $HOLDFAST_TOKEN; exit 3")
+    done = cli("run", "report", "--json", "--", "sh", "-c", "echo $LOCKFAST_TOKEN; exit 3")
 
     report = json.loads(done.stderr)
     assert report.pop("waited") >= 0
@@ -274,7 +274,7 @@ def test_json_reports_a_conflict_on_stderr(cli, held):
 
 def test_twenty_runs_of_one_name_never_overlap(cli, tmp_path):
     log = tmp_path / "log"
-    script = f"echo begin $HOLDFAST_TOKEN >> {log}; sleep 0.01; echo end $HOLDFAST_TOKEN >> {log}"
+    script = f"echo begin $LOCKFAST_TOKEN >> {log}; sleep 0.01; echo end $LOCKFAST_TOKEN >> {log}"
 
     runs = [cli.start("run", "report", "--", "sh", "-c", script) for _ in range(20)]
 

@@ -1,4 +1,4 @@
-"""`holdfast run` when its lease ends before the command does."""
+"""`lockfast run` when its lease ends before the command does."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import time
 
 import pytest
 
-from holdfast.challenge.eventually import PATIENCE
-from holdfast.challenge.processes import freeze
-from holdfast.cli import guard as guards
-from holdfast.cli.guard import Guard
-from holdfast.runtime.clock import Clock
+from lockfast.challenge.eventually import PATIENCE
+from lockfast.challenge.processes import freeze
+from lockfast.cli import guard as guards
+from lockfast.cli.guard import Guard
+from lockfast.runtime.clock import Clock
 
 # Ignores TERM, notes it, and says over and over when it was last alive.
 STUBBORN = """
@@ -111,7 +111,7 @@ def test_a_guard_that_is_stopped_keeps_nobody_waiting_and_acts_on_the_last_word(
 def test_a_command_whose_group_is_stopped_for_long_goes_on_when_it_is_continued(
     cli, tmp_path, eventually, inspect
 ):
-    """An operator pauses a job: holdfast renews meanwhile, and nothing is told or ended."""
+    """An operator pauses a job: lockfast renews meanwhile, and nothing is told or ended."""
     ready, go = tmp_path / "ready", tmp_path / "go"
     told = f"echo $$ > {ready}.new; mv {ready}.new {ready}"
     script = f"{told}; until [ -e {go} ]; do sleep 0.01; done; exit 7"
@@ -166,7 +166,7 @@ def test_a_frozen_store_ends_the_command_before_its_lease(stubborn, tmp_path, fr
     assert b"is not being renewed" in running.stderr.read()
 
 
-def test_a_frozen_holdfast_ends_the_command_before_its_lease(
+def test_a_frozen_lockfast_ends_the_command_before_its_lease(
     stubborn, tmp_path, eventually, is_running, inspect
 ):
     """Nobody is there to renew or to send TERM; the guard still watches the deadline."""

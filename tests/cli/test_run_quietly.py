@@ -1,4 +1,4 @@
-"""`holdfast run` in cron and in CI: what it says where nobody watches, and when it is silent."""
+"""`lockfast run` in cron and in CI: what it says where nobody watches, and when it is silent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from holdfast.challenge.eventually import PATIENCE
-from holdfast.cli import waiting
-from holdfast.cli.wording import state_since
-from holdfast.model import Closing, Holder, Inspection, Owner
+from lockfast.challenge.eventually import PATIENCE
+from lockfast.cli import waiting
+from lockfast.cli.wording import state_since
+from lockfast.model import Closing, Holder, Inspection, Owner
 
 
 def test_a_long_wait_is_told_once_by_whom_and_since_when(cli, held):
@@ -22,7 +22,7 @@ def test_a_long_wait_is_told_once_by_whom_and_since_when(cli, held):
     line = waiting_run.stderr.readline().decode()
 
     assert re.fullmatch(
-        rf"holdfast: waiting for report, held by \S+ pid {holder.pid} \(sh\) "
+        rf"lockfast: waiting for report, held by \S+ pid {holder.pid} \(sh\) "
         r"since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}\n",
         line,
     )
@@ -55,7 +55,7 @@ def test_the_line_is_repeated_rarely(monkeypatch, capsys):
         assert locks.is_enough.wait(PATIENCE)
 
     told = capsys.readouterr().err.splitlines()
-    assert set(told) == {"holdfast: waiting for report, held by nobody at the moment"}
+    assert set(told) == {"lockfast: waiting for report, held by nobody at the moment"}
     assert len(told) >= 2
 
 

@@ -1,4 +1,4 @@
-"""Signals that `holdfast run` is sent while it waits for the lock."""
+"""Signals that `lockfast run` is sent while it waits for the lock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from holdfast.cli.signals import Signalled, Signals
+from lockfast.cli.signals import Signalled, Signals
 
 
 def test_a_signal_that_was_swallowed_still_ends_the_wait():

@@ -11,8 +11,8 @@ import time
 import pytest
 from servers.postgresql import shared_server
 
-import holdfast
-from holdfast.challenge.eventually import PATIENCE
+import lockfast
+from lockfast.challenge.eventually import PATIENCE
 
 # Makes the terminal on stdin the controlling one, as a terminal emulator does for its shell.
 AS_SESSION = (
@@ -166,7 +166,7 @@ def test_a_command_stopped_for_longer_than_its_lease_is_not_continued(cli, on_te
 @pytest.fixture
 def in_use(cli):
     """A store in which something is held."""
-    with holdfast.Locks(cli.url, label="a worker") as locks, locks.lock("report"):
+    with lockfast.Locks(cli.url, label="a worker") as locks, locks.lock("report"):
         yield
 
 
@@ -220,7 +220,7 @@ def test_ctrl_c_ends_a_challenge_and_shows_what_it_saw(cli, on_terminal):
 
 def test_whoever_comes_while_the_operator_thinks_is_not_broken(cli, on_terminal):
     """What is broken is what the question named."""
-    with holdfast.Locks(cli.url) as locks:
+    with lockfast.Locks(cli.url) as locks:
         lock = locks.lock("report")
         old = lock.acquire()
         breaking, screen = on_terminal(cli.command("break", "report"))

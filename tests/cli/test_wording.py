@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Holder, Inspection, Owner, Waiter
-from holdfast.cli.waiting import sentence
-from holdfast.cli.wording import ordinal
-from holdfast.model import printable
-from holdfast.observe.durations import duration
+from lockfast import Holder, Inspection, Owner, Waiter
+from lockfast.cli.waiting import sentence
+from lockfast.cli.wording import ordinal
+from lockfast.model import printable
+from lockfast.observe.durations import duration
 
 
 @pytest.mark.parametrize(

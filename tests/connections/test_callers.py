@@ -11,11 +11,11 @@ from psycopg import RawCursor
 from psycopg.rows import dict_row
 from pymysql.cursors import SSDictCursor
 
-from holdfast import ConfigurationError
-from holdfast.connections._async.callers import AsyncCallersConnection
-from holdfast.connections._sync.callers import CallersConnection
-from holdfast.connections.dialects import MYSQL, POSTGRESQL, SQLITE
-from holdfast.connections.statements import Marks, Statement, Value, joined
+from lockfast import ConfigurationError
+from lockfast.connections._async.callers import AsyncCallersConnection
+from lockfast.connections._sync.callers import CallersConnection
+from lockfast.connections.dialects import MYSQL, POSTGRESQL, SQLITE
+from lockfast.connections.statements import Marks, Statement, Value, joined
 
 ODD = 'a "name" `of` %s %(x)s :value ?'
 

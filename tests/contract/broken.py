@@ -12,7 +12,7 @@ import dataclasses
 from collections import Counter
 from typing import Any, ClassVar
 
-from holdfast import (
+from lockfast import (
     AcquireTimeout,
     AsyncBackend,
     AsyncLease,
@@ -27,13 +27,13 @@ from holdfast import (
     OutcomeUnknown,
     Renewal,
 )
-from holdfast._async.lease import lease_on
-from holdfast.backends.memory._async.backend import AsyncMemoryBackend
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.core.door import Door
-from holdfast.core.mostly_one import each
-from holdfast.runtime.clock import Clock
-from holdfast.testing import AsyncBackendContract
+from lockfast._async.lease import lease_on
+from lockfast.backends.memory._async.backend import AsyncMemoryBackend
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.core.door import Door
+from lockfast.core.mostly_one import each
+from lockfast.runtime.clock import Clock
+from lockfast.testing import AsyncBackendContract
 
 CAPABILITIES = AsyncMemoryBackend.capabilities
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from holdfast import AsyncLocks, BackendUnavailable, ConfigurationError, Locks
-from holdfast.testing import AsyncFaultyBackend, FaultyBackend, ManualClock
+from lockfast import AsyncLocks, BackendUnavailable, ConfigurationError, Locks
+from lockfast.testing import AsyncFaultyBackend, FaultyBackend, ManualClock
 
 
 def test_a_lost_reply_is_asked_for_again() -> None:

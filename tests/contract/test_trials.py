@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from contract.broken import Whole
 
-from holdfast.backends.memory._async.backend import AsyncMemoryBackend
-from holdfast.testing import VirtualClock, run_in_virtual_time
-from holdfast.testing._async.contract.trials import TRIALS
+from lockfast.backends.memory._async.backend import AsyncMemoryBackend
+from lockfast.testing import VirtualClock, run_in_virtual_time
+from lockfast.testing._async.contract.trials import TRIALS
 
 TTL = 3.0
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.admission import admit, occupied
-from holdfast.model import ALL
+from lockfast.core.admission import admit, occupied
+from lockfast.model import ALL
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.deadlocks import Link, Owned, Wait, cycle_of, cycles
+from lockfast.core.deadlocks import Link, Owned, Wait, cycle_of, cycles
 
 NAMES = "abcd"
 PEOPLE = range(6)

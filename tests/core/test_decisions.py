@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core import backoff, renewing, tokens, trust
-from holdfast.core.outage import Outage
-from holdfast.model import Renewal
+from lockfast.core import backoff, renewing, tokens, trust
+from lockfast.core.outage import Outage
+from lockfast.model import Renewal
 
 seconds = st.floats(0.05, 1e5)
 moments = st.floats(0, 1e7)

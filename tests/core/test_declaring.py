@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast.core.declaring import ForeignClients, is_of_asyncio, place_of_server
+from lockfast.core.declaring import ForeignClients, is_of_asyncio, place_of_server
 
 
 def client_of(module: str, *inherited: type) -> Any:

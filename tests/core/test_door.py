@@ -6,9 +6,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from holdfast.core.admission import occupied
-from holdfast.core.door import Door, Place, Standing
-from holdfast.model import Claim, Grant, Held, Renewal
+from lockfast.core.admission import occupied
+from lockfast.core.door import Door, Place, Standing
+from lockfast.model import Claim, Grant, Held, Renewal
 
 INSIDE = (Standing.HOLDING, Standing.ADMITTED, Standing.CLOSING)
 

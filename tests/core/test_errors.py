@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from holdfast import errors
-from holdfast.errors import AcquireTimeout, LeaseLost, LockError, StaleToken
+from lockfast import errors
+from lockfast.errors import AcquireTimeout, LeaseLost, LockError, StaleToken
 
 
 @pytest.mark.parametrize("name", errors.__all__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.expiring import NEVER, cause_of_expiry
+from lockfast.core.expiring import NEVER, cause_of_expiry
 
 STOOD_STILL = "we stood still for {seconds:.1f} s"
 

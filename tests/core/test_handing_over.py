@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Claim, ConfigurationError, Grant
-from holdfast.core.handing_over import FORMAT, from_text, to_text
+from lockfast import Claim, ConfigurationError, Grant
+from lockfast.core.handing_over import FORMAT, from_text, to_text
 
 CLAIMS = st.builds(
     Claim,

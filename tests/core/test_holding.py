@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.holding import (
+from lockfast.core.holding import (
     ENTRUSTED,
     GIVEN_UP,
     HELD,

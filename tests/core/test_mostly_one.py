@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.mostly_one import MostlyOne, Several, added, each, without
+from lockfast.core.mostly_one import MostlyOne, Several, added, each, without
 
 
 class Element:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.naming import checked_name, name_for_call, name_of, storage_key
-from holdfast.errors import ConfigurationError
+from lockfast.core.naming import checked_name, name_for_call, name_of, storage_key
+from lockfast.errors import ConfigurationError
 
 text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200)
 namespaces = st.from_regex(r"[A-Za-z0-9_.:-]{1,20}", fullmatch=True)

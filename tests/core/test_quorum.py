@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.quorum import (
+from lockfast.core.quorum import (
     MOST_AHEAD,
     Floor,
     Standing,
@@ -22,7 +22,7 @@ from holdfast.core.quorum import (
     validity,
     verdict,
 )
-from holdfast.model import Renewal
+from lockfast.model import Renewal
 
 NODES = st.integers(1, 9)
 ANSWERED = (Standing.GRANTED, Standing.REFUSED, Standing.NOT_COUNTED, Standing.UNREACHABLE)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from holdfast.core.quorum import allotted, enough_to_end, majority, may_agree
+from lockfast.core.quorum import allotted, enough_to_end, majority, may_agree
 
 ASKING, RAISING, HOLDING, OVER, REPEATING = range(5)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Claim, ConfigurationError, Grant, Holder, Inspection, Owner
-from holdfast.core.sequencing import FORMAT, Sequencer, from_text, hold_of, sequencer_of
+from lockfast import Claim, ConfigurationError, Grant, Holder, Inspection, Owner
+from lockfast.core.sequencing import FORMAT, Sequencer, from_text, hold_of, sequencer_of
 
 CLAIM, ANOTHER = "0" * 32, "1" * 32
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=100)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.sharding import PATIENCE, RARELY, Outlook
-from holdfast.model import Crowd
+from lockfast.core.sharding import PATIENCE, RARELY, Outlook
+from lockfast.model import Crowd
 
 COUNTS = st.lists(st.integers(0, 5), min_size=1, max_size=8)
 

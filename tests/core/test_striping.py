@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import ConfigurationError
-from holdfast.core.striping import stripe_name, stripe_of
+from lockfast import ConfigurationError
+from lockfast.core.striping import stripe_name, stripe_of
 
 PLAIN = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"])),
@@ -25,7 +25,7 @@ KEYS = st.one_of(PLAIN, st.lists(PLAIN).map(tuple))
 
 
 def test_the_names_stay_what_they_are():
-    """They are format: two versions of Holdfast, on two machines, have to agree."""
+    """They are format: two versions of Lockfast, on two machines, have to agree."""
     ids = uuid.UUID("12345678-1234-5678-1234-567812345678")
 
     names = [stripe_name("user", key, stripes=64) for key in ("bob", 17, b"\xff", ids, ("a", 1))]
@@ -35,7 +35,7 @@ def test_the_names_stay_what_they_are():
 
 def test_another_process_says_the_same():
     """Python draws its own hashes anew for each."""
-    script = "from holdfast.core.striping import stripe_of as s; print(s(('bob', 7), stripes=1000))"
+    script = "from lockfast.core.striping import stripe_of as s; print(s(('bob', 7), stripes=1000))"
 
     said = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 

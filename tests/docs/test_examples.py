@@ -19,13 +19,13 @@ POOL = 4
 
 EXEMPT = (
     "git clone ",
-    "holdfast challenge ",
+    "lockfast challenge ",
     "make ",
     "pip install ",
 )
 """Commands that set up a machine, or run what is tested elsewhere."""
 
-AROUND = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+AROUND = {name: value for name, value in os.environ.items() if not name.startswith("LOCKFAST_")}
 """Read before there are threads: pytest changes the environment between any two tests."""
 
 

@@ -6,7 +6,7 @@ import pytest
 from doc_pages import ROOT
 
 import generate_docs
-from holdfast import errors
+from lockfast import errors
 
 
 @pytest.mark.parametrize("page", generate_docs.PAGES)

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast import AsyncLocks, Locks, options
-from holdfast.options import AdoptKeywords, LockKeywords
+from lockfast import AsyncLocks, Locks, options
+from lockfast.options import AdoptKeywords, LockKeywords
 
 FLAVOURS = {"sync": Locks, "asyncio": AsyncLocks}
 METHODS = ("lock", "rwlock", "semaphore", "all", "striped", "sharded", "locked")

@@ -8,15 +8,15 @@ import inspect
 import pytest
 from doc_pages import ROOT
 
-import holdfast
-import holdfast.fencing
-from holdfast.options import LockOptions
+import lockfast
+import lockfast.fencing
+from lockfast.options import LockOptions
 
 API = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
-TWINS = {name for name in holdfast.__all__ if f"Async{name}" in holdfast.__all__}
+TWINS = {name for name in lockfast.__all__ if f"Async{name}" in lockfast.__all__}
 
 
-@pytest.mark.parametrize("name", holdfast.__all__)
+@pytest.mark.parametrize("name", lockfast.__all__)
 def test_every_public_name_is_on_the_page(name):
     base = name.removeprefix("Async")
     assert f"`{base if base in TWINS else name}" in API
@@ -27,7 +27,7 @@ def test_every_option_of_a_lock_is_on_the_page(name):
     assert f"| `{name}` |" in API
 
 
-@pytest.mark.parametrize("cls", [holdfast.Locks, holdfast.Lock, holdfast.Lease])
+@pytest.mark.parametrize("cls", [lockfast.Locks, lockfast.Lock, lockfast.Lease])
 def test_every_public_method_is_on_the_page(cls):
     internal = {"capacity", "enter_block", "forget", "granted", "keep", "options", "weight"}
     internal |= {"beyond_its_block", "give_up", "reentered", "run_out", "timed_out", "whose"}
@@ -40,9 +40,9 @@ def test_the_signature_of_the_client_is_as_on_the_page():
     shown = API.partition("`Locks(")[2].partition(")`")[0].split(", ")
     names = [one.partition("=")[0].lstrip("*") for one in shown if one != "*"]
 
-    assert names == [*inspect.signature(holdfast.Locks).parameters]
+    assert names == [*inspect.signature(lockfast.Locks).parameters]
 
 
-@pytest.mark.parametrize("name", holdfast.fencing.__all__)
+@pytest.mark.parametrize("name", lockfast.fencing.__all__)
 def test_every_name_of_the_guards_is_on_the_page(name):
     assert f"`{name}" in API

@@ -14,8 +14,8 @@ import pytest
 import redis
 from puppets import environment
 
-import holdfast
-from holdfast.challenge.servers.redis import RedisServer
+import lockfast
+from lockfast.challenge.servers.redis import RedisServer
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two_stocks.py"
 _spec = importlib.util.spec_from_file_location("two_stocks", EXAMPLE)
@@ -77,7 +77,7 @@ def test_a_restart_puts_right_what_redis_shows(file, server):
 
     with (
         closing(sqlite3.connect(file)) as shop,
-        holdfast.Locks(server.url, request_timeout=30) as locks,
+        lockfast.Locks(server.url, request_timeout=30) as locks,
         redis.Redis.from_url(server.url) as cache,
     ):
         two_stocks.reconcile(locks, shop, cache)
@@ -90,8 +90,8 @@ def test_a_seller_whose_lease_is_over_is_refused_by_both(file, server):
     with (
         closing(sqlite3.connect(file)) as shop,
         closing(sqlite3.connect(file)) as other_shop,
-        holdfast.Locks(server.url, request_timeout=30) as locks,
-        holdfast.Locks(server.url, request_timeout=30) as others,
+        lockfast.Locks(server.url, request_timeout=30) as locks,
+        lockfast.Locks(server.url, request_timeout=30) as others,
         redis.Redis.from_url(server.url) as cache,
     ):
 
@@ -100,7 +100,7 @@ def test_a_seller_whose_lease_is_over_is_refused_by_both(file, server):
                 others.break_("stock:lamp")
                 assert two_stocks.sell(others, other_shop, cache, "quick")
 
-        with pytest.raises(holdfast.LockError):
+        with pytest.raises(lockfast.LockError):
             two_stocks.sell(locks, shop, cache, "late", step=overtaken)
 
         assert not two_stocks.is_sold(shop, "late")

@@ -48,10 +48,10 @@ def test_an_example_backend_passes_the_contract_from_the_installed_wheel(built: 
     elsewhere = {**os.environ, "PYTHONPATH": str(installed)}
 
     where = run(
-        sys.executable, "-c", "import holdfast; print(holdfast.__file__)", env=elsewhere, cwd=built
+        sys.executable, "-c", "import lockfast; print(lockfast.__file__)", env=elsewhere, cwd=built
     )
-    assert where.strip() == str(installed / "holdfast" / "__init__.py")
-    assert (installed / "holdfast" / "py.typed").exists()
+    assert where.strip() == str(installed / "lockfast" / "__init__.py")
+    assert (installed / "lockfast" / "py.typed").exists()
     output = run(
         sys.executable,
         *("-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ROOT / "examples"),

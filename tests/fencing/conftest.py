@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from callers import ASYNC, Caller
 
-from holdfast import Locks, fencing
+from lockfast import Locks, fencing
 
 
 class GuardedTable:

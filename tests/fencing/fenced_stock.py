@@ -17,8 +17,8 @@ import psycopg
 import pymysql
 from stock import LONG, MOMENT, all_at_once, spin
 
-from holdfast import Locks
-from holdfast.fencing import fenced_update, seal
+from lockfast import Locks
+from lockfast.fencing import fenced_update, seal
 
 KEY = {"id": 1}
 

@@ -14,8 +14,8 @@ from typing import Any
 from puppets import serve
 from sqlalchemy import create_engine, text
 
-from holdfast import Locks
-from holdfast.fencing import fenced_update, seal
+from lockfast import Locks
+from lockfast.fencing import fenced_update, seal
 
 TTL = 2.0
 

@@ -13,7 +13,7 @@ from typing import Any
 from fencing.resources import KINDS
 from puppets import serve
 
-from holdfast import LeaseLost, Locks
+from lockfast import LeaseLost, Locks
 
 TTL = 2.0
 

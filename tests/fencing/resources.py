@@ -10,8 +10,8 @@ from typing import Any
 import redis
 from sqlalchemy import create_engine, text
 
-from holdfast import StaleToken
-from holdfast.fencing import FencedFile, RedisGuard, fenced_update, fencing_headers
+from lockfast import StaleToken
+from lockfast.fencing import FencedFile, RedisGuard, fenced_update, fencing_headers
 
 
 class Rows:

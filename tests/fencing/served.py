@@ -14,7 +14,7 @@ from typing import Any
 
 import redis.asyncio
 
-from holdfast.fencing import FencingMiddleware, MemoryMarks, RedisMarks, SqlMarks
+from lockfast.fencing import FencingMiddleware, MemoryMarks, RedisMarks, SqlMarks
 
 LOCK = "dôor/ 1"
 
@@ -37,7 +37,7 @@ def marks_of(kind: str, where: str) -> Any:
 
     with connect() as connection:
         connection.execute(
-            "CREATE TABLE IF NOT EXISTS holdfast_marks (name TEXT PRIMARY KEY, fence BIGINT)"
+            "CREATE TABLE IF NOT EXISTS lockfast_marks (name TEXT PRIMARY KEY, fence BIGINT)"
         )
     return SqlMarks(connect)
 
@@ -49,7 +49,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     """Keep what is put, and give it back."""
     if scope["method"] == "PUT":
         CONTENT[scope["path"]] = (await receive())["body"]
-        shown = scope.get("holdfast.fencing")
+        shown = scope.get("lockfast.fencing")
         CONTENT[f"{scope['path']}/token"] = str(shown.token if shown else 0).encode()
     body = CONTENT.get(scope["path"], b"")
     length = [(b"content-length", str(len(body)).encode())]

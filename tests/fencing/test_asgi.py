@@ -18,8 +18,8 @@ from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from holdfast import ConfigurationError, LeaseLost, TokenUnavailable
-from holdfast.fencing import (
+from lockfast import ConfigurationError, LeaseLost, TokenUnavailable
+from lockfast.fencing import (
     FencingMiddleware,
     MemoryMarks,
     RedisMarks,
@@ -36,7 +36,7 @@ class Site:
         self._app = FencingMiddleware(self._application, **options)
 
     async def _application(self, scope, _receive, send) -> None:
-        self.asked.append(scope.get("holdfast.fencing"))
+        self.asked.append(scope.get("lockfast.fencing"))
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
@@ -58,7 +58,7 @@ class Site:
         return start["status"], json.loads(body["body"])
 
     def present(self, name: str, token: Any) -> Any:
-        return self.ask(("Holdfast-Lock", name), ("Holdfast-Token", token))
+        return self.ask(("Lockfast-Lock", name), ("Lockfast-Token", token))
 
 
 def test_the_first_holder_and_each_later_one_are_let_in():
@@ -75,7 +75,7 @@ def test_a_late_request_gets_a_412_with_a_problem_document():
     status, said = site.present("door", 33)
 
     assert status == said["status"] == 412
-    assert said["type"] == "urn:holdfast:stale-token"
+    assert said["type"] == "urn:lockfast:stale-token"
     assert (said["name"], said["token"], said["seen"]) == ("door", 33, 34)
     assert "stop, and take the lock again" in said["detail"]
     assert len(site.asked) == 1
@@ -87,13 +87,13 @@ def test_each_name_has_a_mark_of_its_own():
     assert site.present("door", 34)[0] == site.present("gate", 33)[0] == 204
 
 
-@pytest.mark.parametrize("headers", [(), ("Holdfast-Lock",), ("Holdfast-Token",)])
+@pytest.mark.parametrize("headers", [(), ("Lockfast-Lock",), ("Lockfast-Token",)])
 def test_a_request_without_both_headers_gets_a_428(headers):
     site = Site()
 
     status, said = site.ask(*((one, 33) for one in headers))
 
-    assert (status, said["type"], site.asked) == (428, "urn:holdfast:token-required", [])
+    assert (status, said["type"], site.asked) == (428, "urn:lockfast:token-required", [])
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_can_be_no_token_gets_a_400(token):
 
     status, said = site.present("door", token)
 
-    assert (status, said["type"], site.asked) == (400, "urn:holdfast:token-malformed", [])
+    assert (status, said["type"], site.asked) == (400, "urn:lockfast:token-malformed", [])
 
 
 @pytest.mark.parametrize("name", ["", "x" * 513, "%FF", "é", "%ED%A0%80"])
@@ -114,7 +114,7 @@ def test_what_can_be_no_name_gets_a_400(name):
 
 
 def test_a_header_that_is_given_twice_gets_a_400():
-    lock, token = ("Holdfast-Lock", "door"), ("Holdfast-Token", 33)
+    lock, token = ("Lockfast-Lock", "door"), ("Lockfast-Token", 33)
 
     assert Site().ask(lock, lock, token)[0] == 400
     assert Site().ask(lock, token, token)[0] == 400
@@ -161,8 +161,8 @@ def test_whatever_the_name_is_the_headers_carry_it(name):
 def test_headers_are_for_whoever_still_holds(locks):
     lease = locks.lock("door").acquire()
     assert fencing_headers(lease) == {
-        "Holdfast-Lock": "door",
-        "Holdfast-Token": str(lease.token),
+        "Lockfast-Lock": "door",
+        "Lockfast-Token": str(lease.token),
     }
     locks.break_("door")
 
@@ -174,7 +174,7 @@ def test_headers_are_for_whoever_still_holds(locks):
 
 def test_it_works_in_an_application_of_starlettes_by_a_client_of_httpx():
     async def write(request):
-        return PlainTextResponse(str(request.scope["holdfast.fencing"].token))
+        return PlainTextResponse(str(request.scope["lockfast.fencing"].token))
 
     site = Starlette(
         routes=[Route("/", write, methods=["PUT"])],
@@ -236,8 +236,8 @@ def test_marks_in_redis():
 def test_marks_in_a_table(kind, collation, tmp_path):
     caller = Caller(kind, tmp_path)
     binary = f" COLLATE {collation}" if collation else ""
-    caller.run("DROP TABLE IF EXISTS holdfast_marks")
-    caller.run(f"CREATE TABLE holdfast_marks (name VARCHAR(512){binary} PRIMARY KEY, fence BIGINT)")
+    caller.run("DROP TABLE IF EXISTS lockfast_marks")
+    caller.run(f"CREATE TABLE lockfast_marks (name VARCHAR(512){binary} PRIMARY KEY, fence BIGINT)")
     caller.commit()
 
     @contextmanager
@@ -251,7 +251,7 @@ def test_marks_in_a_table(kind, collation, tmp_path):
         found = asyncio.run(raised(SqlMarks(connect)))
 
     assert found == EXPECTED
-    caller.run("DROP TABLE holdfast_marks")
+    caller.run("DROP TABLE lockfast_marks")
     caller.commit()
     caller.close()
 

@@ -12,14 +12,14 @@ import tempfile
 
 import pytest
 
-from holdfast import (
+from lockfast import (
     BackendUnavailable,
     ConfigurationError,
     LeaseLost,
     StaleToken,
     TokenUnavailable,
 )
-from holdfast.fencing import FencedFile
+from lockfast.fencing import FencedFile
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_child_that_is_forked_meanwhile_does_not_keep_others_out(file, path, m
 
 def test_its_mode_is_kept_and_a_new_file_has_the_usual_one(file, path):
     program = (
-        "import os, sys; from holdfast.fencing import FencedFile; os.umask(0o027);"
+        "import os, sys; from lockfast.fencing import FencedFile; os.umask(0o027);"
         "FencedFile(sys.argv[1]).write(('door', 33), b'new')"
     )
     subprocess.run([sys.executable, "-c", program, str(path)], check=True)
@@ -196,7 +196,7 @@ def test_a_write_that_fails_leaves_nothing_behind(file, path, monkeypatch):
 
 KILLED = """
 import os, signal, sys
-from holdfast.fencing import FencedFile
+from lockfast.fencing import FencedFile
 
 step = {"raised": (FencedFile, "_raise"), "written": (os, "fsync")}
 setattr(*step[sys.argv[2]], lambda *_: os.kill(os.getpid(), signal.SIGKILL))

@@ -17,8 +17,8 @@ from puppets import Stage, environment
 from servers import mariadb, postgresql
 from servers.redis import shared_server
 
-from holdfast import Locks, StaleToken
-from holdfast.challenge.eventually import eventually
+from lockfast import Locks, StaleToken
+from lockfast.challenge.eventually import eventually
 
 HERE = Path(__file__).parent
 LATE_WRITER = HERE / "late_writer.py"
@@ -96,17 +96,17 @@ def test_the_late_write_is_refused_and_without_a_guard_it_lands(kind, tmp_path):
 def test_the_server_says_what_it_lacks(tmp_path):
     with serving("memory") as port:
         ours = Requests(port)
-        right = {"Holdfast-Lock": "d%C3%B4or/%201", "Holdfast-Token": "33"}
+        right = {"Lockfast-Lock": "d%C3%B4or/%201", "Lockfast-Token": "33"}
 
         assert ours.ask("PUT", "/fenced", "words", right)[0] == 200
         assert ours.ask("GET", "/fenced")[1] == b"words"
         assert ours.ask("GET", "/fenced/token")[1] == b"33"
         assert ours.ask("PUT", "/fenced", "words")[0] == 428
-        assert ours.ask("PUT", "/fenced", "words", {**right, "Holdfast-Lock": "gate"})[0] == 428
-        assert ours.ask("PUT", "/fenced", "words", {**right, "Holdfast-Token": "-33"})[0] == 400
-        status, body = ours.ask("PUT", "/fenced", "late", {**right, "Holdfast-Token": "32"})
+        assert ours.ask("PUT", "/fenced", "words", {**right, "Lockfast-Lock": "gate"})[0] == 428
+        assert ours.ask("PUT", "/fenced", "words", {**right, "Lockfast-Token": "-33"})[0] == 400
+        status, body = ours.ask("PUT", "/fenced", "late", {**right, "Lockfast-Token": "32"})
 
         assert status == 412
-        assert b'"urn:holdfast:stale-token"' in body
+        assert b'"urn:lockfast:stale-token"' in body
         assert ours.ask("GET", "/fenced")[1] == b"words"
     assert os.listdir(tmp_path) == []  # noqa: PTH208 - marks in memory leave nothing

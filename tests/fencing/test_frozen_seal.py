@@ -11,8 +11,8 @@ from fencing.frozen_seller import Shop
 from puppets import Puppet, Stage
 from servers import mariadb, postgresql
 
-from holdfast import Locks
-from holdfast.challenge.eventually import eventually
+from lockfast import Locks
+from lockfast.challenge.eventually import eventually
 
 SELLER = Path(__file__).parent / "frozen_seller.py"
 LOCK = "lamps"

@@ -11,8 +11,8 @@ import pytest
 from callers import ONE_OF_EACH
 from servers.redis import shared_server
 
-from holdfast import StaleToken
-from holdfast.fencing import FencedFile, RedisGuard
+from lockfast import StaleToken
+from lockfast.fencing import FencedFile, RedisGuard
 
 WRITERS, TOKENS = 4, 40
 LONG = 150.0

@@ -17,9 +17,9 @@ from servers.redis import shared_server
 from servers.redis_cluster import shared_cluster
 from servers.redis_sentinels import shared_sentinels
 
-from holdfast import ConfigurationError, LeaseLost, StaleToken, TokenUnavailable
-from holdfast.challenge.servers.redis_sentinels import SERVICE
-from holdfast.fencing import AsyncRedisGuard, RedisGuard
+from lockfast import ConfigurationError, LeaseLost, StaleToken, TokenUnavailable
+from lockfast.challenge.servers.redis_sentinels import SERVICE
+from lockfast.fencing import AsyncRedisGuard, RedisGuard
 
 PLACES = ("alone", "sentinel", "cluster")
 

@@ -6,8 +6,8 @@ import pytest
 from callers import ALL, ONE_OF_EACH
 from servers import memcached
 
-from holdfast import ConfigurationError, LeaseLost, Locks, StaleToken, TokenUnavailable, fencing
-from holdfast.fencing import fenced_update, fenced_upsert, seal
+from lockfast import ConfigurationError, LeaseLost, Locks, StaleToken, TokenUnavailable, fencing
+from lockfast.fencing import fenced_update, fenced_upsert, seal
 
 LARGEST = 2**53 - 1
 

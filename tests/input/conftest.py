@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Locks
+from lockfast import Locks
 
 
 class Store:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from refusal import refusal
 
-from holdfast import ConfigurationError
+from lockfast import ConfigurationError
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import functools
 import pytest
 from refusal import refusal
 
-from holdfast import AsyncLocks, Locks, NotAcquired
+from lockfast import AsyncLocks, Locks, NotAcquired
 
 WAYS = {"sync": Locks, "asyncio": AsyncLocks}
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from refusal import refusal
 
-from holdfast import AsyncLocks, ConfigurationError, Locks
+from lockfast import AsyncLocks, ConfigurationError, Locks
 
 ASKS: dict[str, Callable[[AsyncLocks], Any]] = {
     "acquire": lambda locks: locks.lock("door").acquire(),
@@ -57,7 +57,7 @@ def test_tasks_that_share_a_sync_lock_are_warned_that_they_are_one_owner(store):
     async def both() -> None:
         await asyncio.gather(work(), work())
 
-    with pytest.warns(RuntimeWarning, match="use holdfast.AsyncLocks") as warned:
+    with pytest.warns(RuntimeWarning, match="use lockfast.AsyncLocks") as warned:
         asyncio.run(both())
 
     assert [one.filename for one in warned] == [__file__]
@@ -105,10 +105,10 @@ def test_a_sync_lock_does_not_decorate_what_runs_after_the_call(store, function,
 @pytest.mark.parametrize(
     ("function", "block"),
     [
-        (_generator, "`with locks.lock(...):` inside it, with a client of holdfast.Locks,"),
+        (_generator, "`with locks.lock(...):` inside it, with a client of lockfast.Locks,"),
         (
             _async_generator,
-            "`async with locks.lock(...):` inside it, with a client of holdfast.AsyncLocks,",
+            "`async with locks.lock(...):` inside it, with a client of lockfast.AsyncLocks,",
         ),
     ],
     ids=["generator", "async generator"],
@@ -134,7 +134,7 @@ def test_an_asyncio_lock_decorates_nothing_but_an_async_def(store, how):
 
     assert "the asyncio flavour" in told
     assert "_plain is a plain def" in told
-    assert "holdfast.Locks" in told
+    assert "lockfast.Locks" in told
     assert store.is_unchanged()
 
 
@@ -143,4 +143,4 @@ def test_an_async_def_is_told_where_to_go(store):
     told = refusal(lambda: store.locks.lock("door")(_coroutine))
 
     assert "_coroutine is an async def" in told
-    assert "decorate it with a lock of holdfast.AsyncLocks" in told
+    assert "decorate it with a lock of lockfast.AsyncLocks" in told

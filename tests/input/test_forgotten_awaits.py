@@ -10,8 +10,8 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-import holdfast
-from holdfast import AsyncLease, AsyncLock, AsyncLocks
+import lockfast
+from lockfast import AsyncLease, AsyncLock, AsyncLocks
 
 ANSWERS: dict[str, Callable[[AsyncLocks, AsyncLease], Any]] = {
     "acquire": lambda locks, _: locks.lock("a").acquire(timeout=1),
@@ -67,8 +67,8 @@ def test_what_was_not_awaited_can_be_neither_entered_nor_unpacked(use):
 
 
 PUBLIC = [
-    getattr(holdfast, one)
-    for one in holdfast.__all__
+    getattr(lockfast, one)
+    for one in lockfast.__all__
     if one.startswith("Async") and one != "AsyncBackend"  # which only our own code calls
 ]
 

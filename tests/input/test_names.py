@@ -7,7 +7,7 @@ import warnings
 import pytest
 from refusal import refusal
 
-from holdfast import AsyncLocks, ConfigurationError, Locks
+from lockfast import AsyncLocks, ConfigurationError, Locks
 
 BAD_NAMES = [
     pytest.param("", ConfigurationError, "must not be empty", id="empty"),

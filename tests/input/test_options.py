@@ -10,10 +10,10 @@ import weakref
 import pytest
 from refusal import refusal
 
-from holdfast import AsyncLocks, ConfigurationError, Locks
-from holdfast.backends.memory._sync.backend import MemoryBackend
-from holdfast.options import checked_switch
-from holdfast.runtime.clock import Clock
+from lockfast import AsyncLocks, ConfigurationError, Locks
+from lockfast.backends.memory._sync.backend import MemoryBackend
+from lockfast.options import checked_switch
+from lockfast.runtime.clock import Clock
 
 BAD_TTLS = [
     pytest.param(-1, ConfigurationError, id="negative"),

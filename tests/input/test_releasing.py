@@ -7,7 +7,7 @@ import threading
 import pytest
 from refusal import refusal
 
-from holdfast import ConfigurationError, NotOwner
+from lockfast import ConfigurationError, NotOwner
 
 
 def test_a_second_release_is_refused_and_frees_nobody_elses_lock(store):

@@ -7,7 +7,7 @@ import logging
 import pytest
 from refusal import refusal
 
-from holdfast import AsyncLocks, ConfigurationError, Locks, urls
+from lockfast import AsyncLocks, ConfigurationError, Locks, urls
 
 SECRET = "hunter2-s3cr3t"
 

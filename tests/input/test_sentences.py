@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from refusal import refusal
 
-from holdfast import AsyncLocks, Locks, NotAcquired, NotOwner
+from lockfast import AsyncLocks, Locks, NotAcquired, NotOwner
 
 
 class Redis:

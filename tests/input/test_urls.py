@@ -11,9 +11,9 @@ import redis
 import redis.asyncio
 from refusal import refusal
 
-import holdfast
-from holdfast import AsyncLocks, Locks
-from holdfast.testing import FaultyBackend
+import lockfast
+from lockfast import AsyncLocks, Locks
+from lockfast.testing import FaultyBackend
 
 MODULES = {Locks: "_sync", AsyncLocks: "_async"}
 PREFIXES = {Locks: "", AsyncLocks: "Async"}
@@ -70,36 +70,36 @@ def test_an_unknown_option_of_a_store_is_refused_listing_the_known_ones(open_it,
 @pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
 def test_without_a_url_the_environment_says_which_store(flavour, monkeypatch, caplog, tmp_path):
     """As for the command: else a program and its operator would look at two stores."""
-    caplog.set_level(logging.INFO, logger="holdfast")
-    monkeypatch.setenv("HOLDFAST_URL", f"sqlite://{tmp_path}/chosen.db")
+    caplog.set_level(logging.INFO, logger="lockfast")
+    monkeypatch.setenv("LOCKFAST_URL", f"sqlite://{tmp_path}/chosen.db")
 
     locks = flavour()
 
     assert locks.location == f"{tmp_path}/chosen.db"
-    assert f"locks at {tmp_path}/chosen.db, as HOLDFAST_URL says" in caplog.messages
+    assert f"locks at {tmp_path}/chosen.db, as LOCKFAST_URL says" in caplog.messages
 
 
 def test_a_url_that_is_given_wins_over_the_environment(monkeypatch, caplog):
-    caplog.set_level(logging.INFO, logger="holdfast")
-    monkeypatch.setenv("HOLDFAST_URL", "foo://host")
+    caplog.set_level(logging.INFO, logger="lockfast")
+    monkeypatch.setenv("LOCKFAST_URL", "foo://host")
 
     assert Locks("memory://").location.startswith("memory")
     assert caplog.messages == []
 
 
 def test_an_empty_variable_says_nothing(monkeypatch, tmp_path):
-    monkeypatch.setenv("HOLDFAST_URL", "")
+    monkeypatch.setenv("LOCKFAST_URL", "")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
-    assert Locks().location == f"{tmp_path}/holdfast/locks.db"
+    assert Locks().location == f"{tmp_path}/lockfast/locks.db"
 
 
 def test_a_wrong_url_in_the_environment_is_refused_naming_the_variable(monkeypatch):
-    monkeypatch.setenv("HOLDFAST_URL", "foo://me:s3cret@host")
+    monkeypatch.setenv("LOCKFAST_URL", "foo://me:s3cret@host")
 
     told = refusal(Locks)
 
-    assert told.startswith("HOLDFAST_URL: unknown scheme 'foo'")
+    assert told.startswith("LOCKFAST_URL: unknown scheme 'foo'")
     assert "s3cret" not in told
 
 
@@ -110,15 +110,15 @@ def holds_in_shop(url: str, locks: Locks) -> bool:
 
 
 def test_without_a_namespace_the_environment_says_which(monkeypatch, caplog, tmp_path):
-    """As for the command: otherwise `holdfast run` and a program would not exclude each other."""
-    caplog.set_level(logging.INFO, logger="holdfast")
+    """As for the command: otherwise `lockfast run` and a program would not exclude each other."""
+    caplog.set_level(logging.INFO, logger="lockfast")
     url = f"sqlite://{tmp_path}/locks.db"
-    monkeypatch.setenv("HOLDFAST_NAMESPACE", "shop")
+    monkeypatch.setenv("LOCKFAST_NAMESPACE", "shop")
 
     assert holds_in_shop(url, Locks(url))
     assert holds_in_shop(url, Locks.from_backend(FaultyBackend.around(url)))
     assert not holds_in_shop(url, Locks(url, namespace="mine"))
-    assert "locks in the namespace shop, as HOLDFAST_NAMESPACE says" in caplog.messages
+    assert "locks in the namespace shop, as LOCKFAST_NAMESPACE says" in caplog.messages
 
 
 @pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
@@ -133,7 +133,7 @@ def test_every_way_to_open_a_client_reads_the_same_namespace(flavour, monkeypatc
 
     for way in ("from_client", "from_clients", "from_factory"):
         for room in ("redis", "redlock", "postgresql"):
-            module = import_module(f"holdfast.backends.{room}.{MODULES[flavour]}.backend")
+            module = import_module(f"lockfast.backends.{room}.{MODULES[flavour]}.backend")
             backend = getattr(module, f"{PREFIXES[flavour]}{room.capitalize()}Backend")
             monkeypatch.setattr(backend, way, opened, raising=False)
     make = redis.Redis if flavour is Locks else redis.asyncio.Redis
@@ -143,24 +143,24 @@ def test_every_way_to_open_a_client_reads_the_same_namespace(flavour, monkeypatc
         lambda: flavour.from_factory(lambda: None, backend="postgresql"),
     ]
 
-    for said, meant in (("shop", "shop"), ("", "holdfast")):
-        monkeypatch.setenv("HOLDFAST_NAMESPACE", said)
+    for said, meant in (("shop", "shop"), ("", "lockfast")):
+        monkeypatch.setenv("LOCKFAST_NAMESPACE", said)
         for way in ways:
             with pytest.raises(Seen, match=f"^{meant}$"):
                 way()
 
 
 def test_a_wrong_namespace_in_the_environment_is_refused_naming_the_variable(monkeypatch):
-    monkeypatch.setenv("HOLDFAST_NAMESPACE", "my shop")
+    monkeypatch.setenv("LOCKFAST_NAMESPACE", "my shop")
 
     told = refusal(lambda: Locks("memory://"))
 
-    assert told.startswith("HOLDFAST_NAMESPACE: namespace 'my shop': ")
+    assert told.startswith("LOCKFAST_NAMESPACE: namespace 'my shop': ")
 
 
 def test_every_refusal_is_one_of_ours():
     """Catching LockError is enough, and so is ValueError for whoever knows only that."""
-    with pytest.raises(holdfast.LockError) as refused:
+    with pytest.raises(lockfast.LockError) as refused:
         Locks("foo://host")
 
     assert isinstance(refused.value, ValueError)

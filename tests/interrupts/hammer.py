@@ -20,10 +20,10 @@ if __name__ == "__main__":
 from interrupting import interrupt, places
 from scenes import SCENES, TTL, Scene, Stage, scenes_of
 
-from holdfast import Lease, Locks
-from holdfast._sync import sharded
-from holdfast.challenge.eventually import eventually
-from holdfast.core.sharding import Outlook
+from lockfast import Lease, Locks
+from lockfast._sync import sharded
+from lockfast.challenge.eventually import eventually
+from lockfast.core.sharding import Outlook
 
 PATIENT = 20.0
 """A request that takes longer has been lost; a machine under a profile may need more than usual."""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from holdfast import AcquireTimeout, Lease, Lock, LockError, Locks
-from holdfast.core.sharding import Outlook
-from holdfast.model import Crowd
-from holdfast.urls import backend_class
+from lockfast import AcquireTimeout, Lease, Lock, LockError, Locks
+from lockfast.core.sharding import Outlook
+from lockfast.model import Crowd
+from lockfast.urls import backend_class
 
 TTL = 30.0
 """Nothing that is free within seconds was freed by running out."""

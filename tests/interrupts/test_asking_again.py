@@ -15,7 +15,7 @@ from hammer import WARM_UP, steps
 from interrupting import interrupt, places
 from scenes import SCENES, TTL, Stage
 
-from holdfast import Locks
+from lockfast import Locks
 
 # A socket that is dropped on the way is closed by Python, which says so.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

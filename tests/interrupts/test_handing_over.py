@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from interrupting import interrupt
 
-from holdfast import Lease, LockError, Locks
+from lockfast import Lease, LockError, Locks
 
 
 def test_an_interrupted_detach_leaves_nothing_that_is_renewed_but_cannot_be_released(tmp_path):

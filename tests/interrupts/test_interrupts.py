@@ -23,7 +23,7 @@ from hammer import hammer, hammer_close
 from lengths import length
 from scenes import SCENES, scenes_of
 
-from holdfast.challenge.eventually import eventually
+from lockfast.challenge.eventually import eventually
 
 # A socket that is dropped on the way is closed by Python, which says so.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -45,7 +45,7 @@ def mariadb_url() -> str:
 def redlock_url() -> str:
     """Return the URL of five nodes that count; how long a busy one may take is not on trial."""
     nodes = redlock_servers.shared_nodes()
-    nodes.found(["holdfast"])
+    nodes.found(["lockfast"])
     return f"{nodes.url}?node_timeout=5"
 
 

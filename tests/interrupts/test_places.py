@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from interrupting import interrupt
 
-from holdfast import Locks
+from lockfast import Locks
 
 
 def called(*_: object, **__: object) -> None:
@@ -139,7 +139,7 @@ def test_an_interrupt_leaves_no_handler_of_messages_locked(caplog):
     with ThreadPoolExecutor(1) as threads:
         for place in itertools.count():
             logging.root.manager._clear_cache()  # as who sets a level does
-            where = interrupt(lambda: logging.getLogger("holdfast").warning("ready"), at=place)
+            where = interrupt(lambda: logging.getLogger("lockfast").warning("ready"), at=place)
             for one in locks:
                 assert threads.submit(one.acquire, blocking=False).result(), where
                 threads.submit(one.release).result()

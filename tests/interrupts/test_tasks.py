@@ -6,7 +6,7 @@ import threading
 
 from interrupting import interrupt, places
 
-from holdfast.runtime import threads
+from lockfast.runtime import threads
 
 
 def test_a_thread_that_runs_never_looks_as_if_it_had_ended():

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from interrupting import interrupt
 
-from holdfast.runtime.leaving import keep_for_block, leaves_block
+from lockfast.runtime.leaving import keep_for_block, leaves_block
 
 
 class Debt:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from prometheus_client import start_http_server
 
-from holdfast import Locks, observe
-from holdfast.cli.demo import crew, oversell
+from lockfast import Locks, observe
+from lockfast.cli.demo import crew, oversell
 
 
 def main(me: str, folder: Path, name: str, guarded: str) -> None:

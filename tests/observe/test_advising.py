@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.observe.advice import Kind
-from holdfast.observe.advising import advice_on, rounded_up, shards_for
-from holdfast.observe.figures import Busiest, Figures
-from holdfast.observe.spans import Spread
+from lockfast.observe.advice import Kind
+from lockfast.observe.advising import advice_on, rounded_up, shards_for
+from lockfast.observe.figures import Busiest, Figures
+from lockfast.observe.spans import Spread
 
 QUICK = Spread(count=500, mean=0.02, median=0.02, p99=0.05, longest=0.1)
 RENEWED = Figures(pattern="order:*", ttl=10.0, renews=True, seconds=60.0, holds=QUICK)

@@ -10,11 +10,11 @@ import pytest
 from both_flavours import FLAVOURS, Flavour
 from virtual import virtual
 
-from holdfast import AcquireTimeout, AsyncLocks, ConfigurationError, LeaseLost
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.observe import Advice, Advisor
-from holdfast.observe.advice import Kind
-from holdfast.testing import run_in_virtual_time
+from lockfast import AcquireTimeout, AsyncLocks, ConfigurationError, LeaseLost
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.observe import Advice, Advisor
+from lockfast.observe.advice import Kind
+from lockfast.testing import run_in_virtual_time
 
 
 async def worked(locks: AsyncLocks, name: str, hold: float, **options: object) -> None:
@@ -214,7 +214,7 @@ def test_both_flavours_tell_on_a_real_store(flavour, tmp_path, eventually) -> No
 def test_without_an_advisor_nothing_is_said_and_how_to_get_one(flavour) -> None:
     locks = flavour.locks("memory://", on_event=[print])
 
-    with pytest.raises(ConfigurationError, match=r"on_event=holdfast\.observe\.Advisor\(\)"):
+    with pytest.raises(ConfigurationError, match=r"on_event=lockfast\.observe\.Advisor\(\)"):
         locks.advice()
 
 

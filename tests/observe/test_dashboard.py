@@ -14,11 +14,11 @@ import pytest
 from prometheus_client import CollectorRegistry, start_http_server
 from servers.prometheus import PrometheusServer, as_grafana_asks
 
-import holdfast
-from holdfast import observe
-from holdfast.challenge.eventually import eventually
-from holdfast.cli.demo import crew, oversell
-from holdfast.cli.demo.play import Play
+import lockfast
+from lockfast import observe
+from lockfast.challenge.eventually import eventually
+from lockfast.cli.demo import crew, oversell
+from lockfast.cli.demo.play import Play
 
 BOARD: dict[str, Any] = json.loads(observe.dashboard())
 TARGETS = [(panel, one) for panel in BOARD["panels"] for one in panel["targets"]]
@@ -32,8 +32,8 @@ def a_store_that_failed() -> Iterator[str]:
     """Where a program is scraped whose store failed once; that of the demo does not."""
     registry = CollectorRegistry()
     hook = observe.prometheus(registry=registry)
-    hook(holdfast.StoreError("", None, "me", "renew", "unknown", store="sqlite"))
-    hook(holdfast.Reconnected("", None, "me", 3.0, store="sqlite"))
+    hook(lockfast.StoreError("", None, "me", "renew", "unknown", store="sqlite"))
+    hook(lockfast.Reconnected("", None, "me", 3.0, store="sqlite"))
     http, serving = start_http_server(0, addr="127.0.0.1", registry=registry)
     yield f"127.0.0.1:{http.server_port}"
     http.shutdown()
@@ -74,13 +74,13 @@ def test_what_is_scraped_of_the_demo_agrees_with_its_own_count(scraped):
     assert play.sold == oversell.STOCK
     holds = play.sold + len(oversell.WORKERS)
     expected = {
-        'holdfast_acquisitions_total{pattern="stock-*",outcome="acquired"}': holds,
-        "holdfast_acquisitions_total": holds,
-        "holdfast_wait_seconds_count": holds,
-        "holdfast_hold_seconds_count": holds,
-        "holdfast_leases_lost_total": 0,
-        "holdfast_leases_held": 0,
-        "holdfast_waiters": 0,
+        'lockfast_acquisitions_total{pattern="stock-*",outcome="acquired"}': holds,
+        "lockfast_acquisitions_total": holds,
+        "lockfast_wait_seconds_count": holds,
+        "lockfast_hold_seconds_count": holds,
+        "lockfast_leases_lost_total": 0,
+        "lockfast_leases_held": 0,
+        "lockfast_waiters": 0,
     }
     # The last of each: a scrape that a busy machine missed leaves a gap.
     last = "sum(last_over_time({}[5m]))"
@@ -106,8 +106,8 @@ def labels_of(found: dict[Labels, float]) -> set[tuple[str, ...]]:
 
 def test_the_dashboard_knows_only_figures_that_are_told(scraped):
     server, _ = scraped
-    everything = 'count by (__name__) ({__name__=~"holdfast_.+"})'
-    asked = set(re.findall(r"holdfast_\w+", observe.dashboard()))
+    everything = 'count by (__name__) ({__name__=~"lockfast_.+"})'
+    asked = set(re.findall(r"lockfast_\w+", observe.dashboard()))
 
     eventually(lambda: asked <= {dict(labels)["__name__"] for labels in server.query(everything)})
 
@@ -116,7 +116,7 @@ def test_the_dashboard_is_of_the_shape_that_grafana_imports():
     assert BOARD["schemaVersion"] >= 39
     assert BOARD["id"] is None  # Grafana gives the number; the uid stays
     assert re.fullmatch(r"[\w-]{1,40}", BOARD["uid"])
-    assert BOARD["title"] == "Holdfast"
+    assert BOARD["title"] == "Lockfast"
     source, pattern = BOARD["templating"]["list"]
     assert (source["name"], source["type"], source["query"]) == (
         "datasource",

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from virtual import virtual, virtual_clock
 
-from holdfast import AsyncLocks
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.core.door import WINDOW
-from holdfast.model import Holder, Inspection, Owner
-from holdfast.observe.advice import Kind
-from holdfast.observe.advising import advice_on
-from holdfast.observe.figures import Figures
-from holdfast.observe.looking import Looking
-from holdfast.testing import run_in_virtual_time
+from lockfast import AsyncLocks
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.core.door import WINDOW
+from lockfast.model import Holder, Inspection, Owner
+from lockfast.observe.advice import Kind
+from lockfast.observe.advising import advice_on
+from lockfast.observe.figures import Figures
+from lockfast.observe.looking import Looking
+from lockfast.testing import run_in_virtual_time
 
 EVERY = 0.2
 

@@ -13,11 +13,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from holdfast import AcquireTimeout, ConfigurationError, Locks, observe
-from holdfast._sync import delivery
-from holdfast.challenge.eventually import eventually
-from holdfast.core.telling import Standing
-from holdfast.events import Acquired, Released
+from lockfast import AcquireTimeout, ConfigurationError, Locks, observe
+from lockfast._sync import delivery
+from lockfast.challenge.eventually import eventually
+from lockfast.core.telling import Standing
+from lockfast.events import Acquired, Released
 
 ASKED = {"context": threading.main_thread(), "queues": True}
 
@@ -45,7 +45,7 @@ class Scene:
                 for metric in scope.metrics:
                     for point in metric.data.data_points:
                         about = dict(point.attributes)
-                        why = about.get("holdfast.outcome", about.get("holdfast.reason", ""))
+                        why = about.get("lockfast.outcome", about.get("lockfast.reason", ""))
                         value = getattr(point, "value", None)
                         found[metric.name, why] = point.count if value is None else value
         return found
@@ -65,15 +65,15 @@ def test_a_wait_and_a_hold_are_spans_below_the_callers(scene):
         with tracer.start_as_current_span("checkout") as outer, locks.lock("order:17") as lease:
             token = lease.token
 
-    wait, hold = [one for one in scene.spans() if one.name.startswith("holdfast")]
-    assert (wait.name, hold.name) == ("holdfast wait", "holdfast hold")
+    wait, hold = [one for one in scene.spans() if one.name.startswith("lockfast")]
+    assert (wait.name, hold.name) == ("lockfast wait", "lockfast hold")
     for one in (wait, hold):
         assert one.parent.span_id == outer.get_span_context().span_id
-        assert one.attributes["holdfast.pattern"] == "order:*"
-        assert one.attributes["holdfast.store"] == "memory"
+        assert one.attributes["lockfast.pattern"] == "order:*"
+        assert one.attributes["lockfast.store"] == "memory"
         assert one.status.status_code is StatusCode.UNSET
         assert "order:17" not in one.to_json()
-    assert hold.attributes["holdfast.token"] == token
+    assert hold.attributes["lockfast.token"] == token
     assert wait.start_time <= wait.end_time == hold.start_time <= hold.end_time
 
 
@@ -91,11 +91,11 @@ def test_a_loss_and_a_timeout_are_errors_of_their_spans(scene):
         locks.break_("order:1")
         assert lost.lost.is_set()
 
-    [hold] = [one for one in scene.spans() if one.name == "holdfast hold"]
+    [hold] = [one for one in scene.spans() if one.name == "lockfast hold"]
     assert hold.status.status_code is StatusCode.ERROR
-    assert hold.attributes["holdfast.reason"] == "broken"
+    assert hold.attributes["lockfast.reason"] == "broken"
     [timeout] = [
-        one for one in scene.spans() if one.attributes.get("holdfast.outcome") == "timed_out"
+        one for one in scene.spans() if one.attributes.get("lockfast.outcome") == "timed_out"
     ]
     assert timeout.status.status_code is StatusCode.ERROR
 
@@ -106,20 +106,20 @@ def test_the_figures_are_those_of_the_program(scene):
             with locks.lock(f"order:{number}"):
                 pass
         kept = locks.lock("order:8").acquire()
-        eventually(lambda: scene.figures().get(("holdfast.leases.held", "")) == 1)
+        eventually(lambda: scene.figures().get(("lockfast.leases.held", "")) == 1)
         kept.release()
 
     figures = scene.figures()
-    assert figures["holdfast.acquisitions", "acquired"] == 8
-    assert figures["holdfast.hold", ""] == figures["holdfast.wait", ""] == 8
-    assert figures["holdfast.leases.held", ""] == 0
+    assert figures["lockfast.acquisitions", "acquired"] == 8
+    assert figures["lockfast.hold", ""] == figures["lockfast.wait", ""] == 8
+    assert figures["lockfast.leases.held", ""] == 0
 
 
 def test_without_its_package_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    monkeypatch.delitem(sys.modules, "holdfast.observe.otel_hook", raising=False)
+    monkeypatch.delitem(sys.modules, "lockfast.observe.otel_hook", raising=False)
 
-    with pytest.raises(ConfigurationError, match=r'pip install "holdfast\[otel\]"'):
+    with pytest.raises(ConfigurationError, match=r'pip install "lockfast\[otel\]"'):
         observe.opentelemetry()
 
 
@@ -143,10 +143,10 @@ def test_what_was_dropped_leaves_no_span_open_and_no_count_wrong(scene, monkeypa
             one.release()
         may_go_on.set()
         eventually(lambda: "has not heard of" in caplog.text)
-        eventually(lambda: scene.figures().get(("holdfast.leases.held", "")) == 1)
+        eventually(lambda: scene.figures().get(("lockfast.leases.held", "")) == 1)
         leases[4].release()
 
-    assert scene.figures()["holdfast.leases.held", ""] == 0
+    assert scene.figures()["lockfast.leases.held", ""] == 0
     assert not scene.hook._holds
 
 
@@ -164,9 +164,9 @@ def test_how_things_stand_may_be_known_before_it_is_told(scene):
     scene.hook.set_right(Standing(client.id, [other], []), store="memory")
     tell(*gave, of=one)
     tell(*took, of=other)
-    held = scene.figures()["holdfast.leases.held", ""]
+    held = scene.figures()["lockfast.leases.held", ""]
     tell(*gave, of=other)
 
     assert held == 1
-    assert scene.figures()["holdfast.leases.held", ""] == 0
-    assert scene.figures()["holdfast.hold", ""] == 2
+    assert scene.figures()["lockfast.leases.held", ""] == 0
+    assert scene.figures()["lockfast.hold", ""] == 2

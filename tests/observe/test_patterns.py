@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.observe.patterns import ANYTHING, LONGEST, Patterns, pattern_of
+from lockfast.observe.patterns import ANYTHING, LONGEST, Patterns, pattern_of
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=512) | st.from_regex(
     r"[a-fxyz0-9@:/*._ -]{1,120}", fullmatch=True

@@ -12,11 +12,11 @@ import pytest
 from prometheus_client import CollectorRegistry, start_http_server
 from servers.prometheus import PrometheusServer
 
-import holdfast
-from holdfast import AcquireTimeout, ConfigurationError, Locks, observe
-from holdfast._sync import delivery
-from holdfast.challenge.eventually import eventually
-from holdfast.observe.prometheus_metrics import PrometheusMetrics
+import lockfast
+from lockfast import AcquireTimeout, ConfigurationError, Locks, observe
+from lockfast._sync import delivery
+from lockfast.challenge.eventually import eventually
+from lockfast.observe.prometheus_metrics import PrometheusMetrics
 
 SHIPPED = Path(observe.__file__).parent / "shipped"
 LABELS = {"pattern": "order:*", "kind": "lock", "store": "memory"}
@@ -47,18 +47,18 @@ def test_every_acquire_is_counted_by_its_outcome_and_its_pattern(registry):
         asking = threading.Thread(target=ask)
         asking.start()
         asking.join()
-        eventually(lambda: of(registry, "holdfast_leases_held") == 1)
+        eventually(lambda: of(registry, "lockfast_leases_held") == 1)
         lease.release()
 
-    total = "holdfast_acquisitions_total"
+    total = "lockfast_acquisitions_total"
     assert of(registry, total, outcome="acquired") == 6
     assert of(registry, total, outcome="skipped") == 1
     assert of(registry, total, outcome="timed_out") == 1
-    assert of(registry, "holdfast_wait_seconds_count") == 7
-    assert of(registry, "holdfast_hold_seconds_count") == 6
-    assert of(registry, "holdfast_hold_seconds_bucket", le="+Inf") == 6
-    assert of(registry, "holdfast_leases_held") == 0
-    assert of(registry, "holdfast_waiters") == 0
+    assert of(registry, "lockfast_wait_seconds_count") == 7
+    assert of(registry, "lockfast_hold_seconds_count") == 6
+    assert of(registry, "lockfast_hold_seconds_bucket", le="+Inf") == 6
+    assert of(registry, "lockfast_leases_held") == 0
+    assert of(registry, "lockfast_waiters") == 0
 
 
 def test_who_waits_is_counted_and_for_how_long(registry):
@@ -66,24 +66,24 @@ def test_who_waits_is_counted_and_for_how_long(registry):
         lease = locks.lock("order:1").acquire()
         waiting = threading.Thread(target=lambda: locks.lock("order:1").acquire().release())
         waiting.start()
-        eventually(lambda: of(registry, "holdfast_waiters") == 1)
-        eventually(lambda: of(registry, "holdfast_longest_wait_seconds") > 0.05)
+        eventually(lambda: of(registry, "lockfast_waiters") == 1)
+        eventually(lambda: of(registry, "lockfast_longest_wait_seconds") > 0.05)
         lease.release()
         waiting.join()
 
-    assert of(registry, "holdfast_waiters") == 0
-    assert of(registry, "holdfast_longest_wait_seconds") == 0
+    assert of(registry, "lockfast_waiters") == 0
+    assert of(registry, "lockfast_longest_wait_seconds") == 0
 
 
 def test_losses_are_counted_by_reason_and_begin_at_nought(registry):
     """Else Prometheus sees no increase in the first."""
     with Locks("memory://", on_event=observe.prometheus(registry=registry)) as locks:
         kept = locks.lock("order:1").acquire()
-        eventually(lambda: of(registry, "holdfast_leases_lost_total", reason="broken") == 0)
+        eventually(lambda: of(registry, "lockfast_leases_lost_total", reason="broken") == 0)
         locks.break_("order:1")
-        eventually(lambda: of(registry, "holdfast_leases_lost_total", reason="broken") == 1)
+        eventually(lambda: of(registry, "lockfast_leases_lost_total", reason="broken") == 1)
         assert kept.lost.is_set()
-        assert of(registry, "holdfast_leases_held") == 0
+        assert of(registry, "lockfast_leases_held") == 0
 
 
 def test_raw_names_only_for_who_asks(registry):
@@ -92,7 +92,7 @@ def test_raw_names_only_for_who_asks(registry):
         pass
 
     labels = {**LABELS, "pattern": "order:17"}
-    assert registry.get_sample_value("holdfast_hold_seconds_count", labels) == 1
+    assert registry.get_sample_value("lockfast_hold_seconds_count", labels) == 1
     with pytest.raises(ConfigurationError, match="raw_names=False: this registry has a hook"):
         observe.prometheus(registry=registry)
 
@@ -104,23 +104,23 @@ def test_a_registry_has_one_hook_however_often_it_is_asked_for(registry):
 def test_an_event_counts_the_same_by_hand(registry):
     hook = observe.prometheus(registry=registry)
     common = {"kind": "lock", "store": "memory", "claim": "c"}
-    hook(holdfast.Acquired("order:1", 1, "me", 0.5, **common))
-    hook(holdfast.StoreError("", None, "me", "renew", "unknown", store="memory"))
-    hook(holdfast.Reconnected("order:1", None, "me", 3.0, store="memory"))
+    hook(lockfast.Acquired("order:1", 1, "me", 0.5, **common))
+    hook(lockfast.StoreError("", None, "me", "renew", "unknown", store="memory"))
+    hook(lockfast.Reconnected("order:1", None, "me", 3.0, store="memory"))
 
-    assert of(registry, "holdfast_leases_held") == 1
+    assert of(registry, "lockfast_leases_held") == 1
     labels = {"store": "memory", "request": "renew", "reason": "unknown"}
-    assert registry.get_sample_value("holdfast_store_errors_total", labels) == 1
-    assert registry.get_sample_value("holdfast_store_reconnects_total", {"store": "memory"}) == 1
+    assert registry.get_sample_value("lockfast_store_errors_total", labels) == 1
+    assert registry.get_sample_value("lockfast_store_reconnects_total", {"store": "memory"}) == 1
 
 
 def test_a_forked_child_counts_anew(registry):
     with Locks("memory://", on_event=observe.prometheus(registry=registry)) as locks:
         lease = locks.lock("order:1").acquire()
-        eventually(lambda: of(registry, "holdfast_leases_held") == 1)
+        eventually(lambda: of(registry, "lockfast_leases_held") == 1)
         child = os.fork()
         if child == 0:
-            os._exit(0 if of(registry, "holdfast_leases_held") is None else 1)
+            os._exit(0 if of(registry, "lockfast_leases_held") is None else 1)
         _, status = os.waitpid(child, 0)
         lease.release()
 
@@ -146,15 +146,15 @@ def test_gauges_are_right_again_after_more_happened_than_could_wait(registry, bl
             waiting.start()
             eventually(lambda: locks._client.asking() and locks.inspect("order:9").line)
         eventually(lambda: "has not heard of" in caplog.text)
-        eventually(lambda: of(registry, "holdfast_leases_held") == 2)
-        eventually(lambda: of(registry, "holdfast_waiters") == 1)
+        eventually(lambda: of(registry, "lockfast_leases_held") == 2)
+        eventually(lambda: of(registry, "lockfast_waiters") == 1)
 
         after.release()
         waiting.join()
-        eventually(lambda: of(registry, "holdfast_waiters") == 0)
-        eventually(lambda: of(registry, "holdfast_leases_held") == 1)
+        eventually(lambda: of(registry, "lockfast_waiters") == 0)
+        eventually(lambda: of(registry, "lockfast_leases_held") == 1)
         before[0].release()
-        eventually(lambda: of(registry, "holdfast_leases_held") == 0)
+        eventually(lambda: of(registry, "lockfast_leases_held") == 0)
 
 
 def test_a_client_that_was_closed_holds_nothing_although_nobody_heard_of_it(registry, blocked):
@@ -163,11 +163,11 @@ def test_a_client_that_was_closed_holds_nothing_although_nobody_heard_of_it(regi
         locks = Locks("memory://", on_event=blocked, request_timeout=0.05)
         for number in range(3):
             locks.lock(f"order:{number}").acquire()
-            eventually(lambda held=number + 2: of(registry, "holdfast_leases_held") == held)
+            eventually(lambda held=number + 2: of(registry, "lockfast_leases_held") == held)
         with blocked.lock:
             locks.lock("order:9").acquire()
             locks.close()
-        eventually(lambda: of(registry, "holdfast_leases_held") == 1)
+        eventually(lambda: of(registry, "lockfast_leases_held") == 1)
 
 
 def test_what_an_interrupt_kept_from_being_told_is_set_right(registry, monkeypatch):
@@ -179,21 +179,21 @@ def test_what_an_interrupt_kept_from_being_told_is_set_right(registry, monkeypat
 
     with Locks("memory://", on_event=observe.prometheus(registry=registry)) as locks:
         lease = locks.lock("order:1").acquire()
-        eventually(lambda: of(registry, "holdfast_leases_held") == 1)
+        eventually(lambda: of(registry, "lockfast_leases_held") == 1)
         with monkeypatch.context() as patch:
             patch.setattr(lease._hold.client, "emit", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 lease.release()
         with locks.lock("order:2"):
-            eventually(lambda: of(registry, "holdfast_leases_held") == 1)
-        eventually(lambda: of(registry, "holdfast_leases_held") == 0)
+            eventually(lambda: of(registry, "lockfast_leases_held") == 1)
+        eventually(lambda: of(registry, "lockfast_leases_held") == 0)
 
 
 def test_without_its_package_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    monkeypatch.delitem(sys.modules, "holdfast.observe.prometheus_metrics", raising=False)
+    monkeypatch.delitem(sys.modules, "lockfast.observe.prometheus_metrics", raising=False)
 
-    with pytest.raises(ConfigurationError, match=r'pip install "holdfast\[prometheus\]"'):
+    with pytest.raises(ConfigurationError, match=r'pip install "lockfast\[prometheus\]"'):
         observe.prometheus()
 
 
@@ -223,26 +223,26 @@ def test_a_real_prometheus_agrees_with_the_program_and_fires_the_alerts(registry
             one.start()
         for one in sellers:
             one.join()
-        acquired = 'sum(holdfast_acquisitions_total{pattern="order:*",outcome="acquired"})'
+        acquired = 'sum(lockfast_acquisitions_total{pattern="order:*",outcome="acquired"})'
         eventually(lambda: server.value(acquired) == len(asked), within=60)
         assert len(sold) == 200
         # In their time: a scrape that a busy machine missed leaves a gap.
-        holds, held = "sum(holdfast_hold_seconds_count)", "sum(holdfast_leases_held)"
+        holds, held = "sum(lockfast_hold_seconds_count)", "sum(lockfast_leases_held)"
         eventually(lambda: (server.value(holds), server.value(held)) == (200, 0), within=60)
         assert server.firing() == set()
 
         lost = locks.lock("order:1").acquire()
         locks.break_("order:1")
-        eventually(lambda: "HoldfastLeaseLost" in server.firing(), within=60)
+        eventually(lambda: "LockfastLeaseLost" in server.firing(), within=60)
         held = locks.lock("order:2").acquire()
         waiting = threading.Thread(target=lambda: locks.lock("order:2").acquire().release())
         waiting.start()
         eventually(lambda: hook.series[("order:*", "lock", "memory")].waiters)
         _stood_for(hook, seconds=61.0)
-        eventually(lambda: "HoldfastWaiterStandsTooLong" in server.firing(), within=60)
+        eventually(lambda: "LockfastWaiterStandsTooLong" in server.firing(), within=60)
         held.release()
         waiting.join()
-        eventually(lambda: "HoldfastWaiterStandsTooLong" not in server.firing(), within=60)
+        eventually(lambda: "LockfastWaiterStandsTooLong" not in server.firing(), within=60)
         assert lost.lost.is_set()
 
     http.shutdown()

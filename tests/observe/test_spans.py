@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.observe.spans import LAST, SHORTEST, Spans, Spread
+from lockfast.observe.spans import LAST, SHORTEST, Spans, Spread
 
 seconds = st.floats(min_value=0.0, max_value=1e6)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.platforms import linux
+from lockfast.platforms import linux
 
 MOUNTS = """\
 22 1 254:0 / / rw,relatime - ext4 /dev/vda rw

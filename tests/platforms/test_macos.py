@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.platforms import macos
+from lockfast.platforms import macos
 
 
 class Library:
@@ -89,7 +89,7 @@ def test_a_folder_that_is_yet_to_be_made_is_on_the_volume_of_the_one_that_it_wil
 ):
     library = install(Library({str(tmp_path): (b"apfs", 0x1000)}))
 
-    assert macos.file_system(tmp_path / "state" / "holdfast") == "apfs"
+    assert macos.file_system(tmp_path / "state" / "lockfast") == "apfs"
     assert len(library.asked) == 3
 
 

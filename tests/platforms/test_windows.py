@@ -84,7 +84,7 @@ def windows(kernel, monkeypatch) -> types.ModuleType:
     msvcrt = types.ModuleType("msvcrt")
     msvcrt.get_osfhandle = lambda number: number + 1000
     monkeypatch.setitem(sys.modules, "msvcrt", msvcrt)
-    module = importlib.import_module("holdfast.platforms.windows")
+    module = importlib.import_module("lockfast.platforms.windows")
     monkeypatch.setattr(module, "msvcrt", msvcrt)
     return module
 

@@ -15,7 +15,7 @@ from celery import Celery
 from celery.result import AsyncResult
 from kombu.transport.sqlalchemy import Transport
 
-import holdfast
+import lockfast
 
 PLACE = os.environ["SHOP"]
 PATIENCE = 60.0
@@ -23,7 +23,7 @@ PATIENCE = 60.0
 app = Celery("shop", broker=f"sqla+sqlite:///{PLACE}/queue.db", backend=f"file://{PLACE}/results")
 app.conf.broker_transport_options = {"connect_args": {"timeout": PATIENCE}}
 Transport.polling_interval = 0.05  # said as an option, it would be one of SQLAlchemy's
-locks = holdfast.Locks(f"sqlite://{PLACE}/locks.db", label="celery")
+locks = lockfast.Locks(f"sqlite://{PLACE}/locks.db", label="celery")
 
 
 @app.task(name="pay")
@@ -34,7 +34,7 @@ def pay(order_id: int) -> str:
 
 @app.task(
     name="pay_later",
-    autoretry_for=(holdfast.NotAcquired,),
+    autoretry_for=(lockfast.NotAcquired,),
     retry_kwargs={"countdown": 0.1},
     max_retries=None,
 )
@@ -54,11 +54,11 @@ def main() -> None:
     """Send tasks as an application does, and tell what came back."""
     told: dict[str, object] = {"free": result_of(pay.delay(7))}
     with locks.lock("order:7"):
-        told["held"] = failure_of(pay.delay(7), holdfast.AcquireTimeout)
+        told["held"] = failure_of(pay.delay(7), lockfast.AcquireTimeout)
         later = pay_later.delay(7)
         until(lambda: later.state == "RETRY")
     told["retried"] = result_of(later)
-    told["lost"] = failure_of(lose.delay(), holdfast.LeaseLost)
+    told["lost"] = failure_of(lose.delay(), lockfast.LeaseLost)
     print(json.dumps(told))  # noqa: T201 - it is what the test reads
 
 

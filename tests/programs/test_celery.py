@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.challenge.eventually import PATIENCE
+from lockfast.challenge.eventually import PATIENCE
 
 SHOP = Path(__file__).with_name("shop_of_tasks.py")
 WORKER = "worker --pool=solo --without-gossip --without-mingle --without-heartbeat"

@@ -8,7 +8,7 @@ import pytest
 import uvloop
 from servers.redis import shared_server
 
-from holdfast import AsyncLocks, LeaseLost
+from lockfast import AsyncLocks, LeaseLost
 
 
 @pytest.fixture(params=["sqlite", "redis"])

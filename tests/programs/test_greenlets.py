@@ -9,7 +9,7 @@ import textwrap
 import pytest
 from servers.redis import shared_server
 
-from holdfast.challenge.servers.redis import RedisServer
+from lockfast.challenge.servers.redis import RedisServer
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -34,15 +34,15 @@ def test_greenlets_exclude_each_other_and_are_renewed_and_woken_and_heard_of(url
         from gevent import monkey
         monkey.patch_all()
         import sys, threading, time
-        import holdfast
+        import lockfast
 
-        told, counted = [], holdfast.observe.prometheus()
+        told, counted = [], lockfast.observe.prometheus()
 
         def hook(event):
             time.sleep(0)  # another greenlet's turn
             told.append(event)
 
-        locks = holdfast.Locks(
+        locks = lockfast.Locks(
             sys.argv[1], ttl=3, namespace="greenlets", on_event=[counted, hook]
         )
         inside, most = 0, 0
@@ -83,15 +83,15 @@ def test_a_request_of_a_greenlet_ends_in_time_although_the_server_does_not_answe
         from gevent import monkey
         monkey.patch_all()
         import os, signal, sys, time
-        import holdfast
+        import lockfast
 
-        locks = holdfast.Locks(sys.argv[1], request_timeout=0.5)
+        locks = lockfast.Locks(sys.argv[1], request_timeout=0.5)
         with locks.lock("door"):
             pass
         os.kill(int(sys.argv[2]), signal.SIGSTOP)
         try:
             locks.lock("door").acquire(timeout=0.5)
-        except holdfast.LockError as error:
+        except lockfast.LockError as error:
             print(type(error).__name__)
         finally:
             os.kill(int(sys.argv[2]), signal.SIGCONT)
@@ -106,13 +106,13 @@ def test_a_request_of_a_greenlet_ends_in_time_although_the_server_does_not_answe
 
 LATE = """
     import os, sys
-    import holdfast
+    import lockfast
 
     order = sys.argv[2].split()
     locks = None
     for step in order:
         if step == "make":
-            locks = holdfast.Locks(sys.argv[1])
+            locks = lockfast.Locks(sys.argv[1])
         elif step == "use":
             with locks.lock("door"):
                 pass
@@ -144,8 +144,8 @@ def test_gevent_that_patches_after_the_import_is_refused_with_the_right_order(tm
     """
     done = run(LATE, f"sqlite://{tmp_path}/locks.db", order)
 
-    assert "holdfast.errors.ConfigurationError: gevent has replaced" in done.stderr
-    assert "gevent.monkey.patch_all() first and import holdfast after it" in done.stderr
+    assert "lockfast.errors.ConfigurationError: gevent has replaced" in done.stderr
+    assert "gevent.monkey.patch_all() first and import lockfast after it" in done.stderr
 
 
 def test_a_client_that_is_made_before_a_fork_serves_greenlets_if_gevent_came_first(tmp_path):
@@ -163,11 +163,11 @@ def test_eventlet_is_refused_with_a_sentence():
         """
         import eventlet
         eventlet.monkey_patch()
-        import holdfast
+        import lockfast
 
         try:
-            holdfast.Locks("memory://")
-        except holdfast.ConfigurationError as error:
+            lockfast.Locks("memory://")
+        except lockfast.ConfigurationError as error:
             print(error)
         """
     )

@@ -1,4 +1,4 @@
-"""The parts of `holdfast.testing` that do not need pytest are there without it."""
+"""The parts of `lockfast.testing` that do not need pytest are there without it."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("name", ["ManualClock", "VirtualTimeLoop", "AsyncFaultyBackend"])
 def test_clocks_and_faults_need_no_pytest(name):
-    done = run(f"from holdfast.testing import {name}")
+    done = run(f"from lockfast.testing import {name}")
 
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", ["BackendContract", "AsyncBackendContract"])
 def test_a_contract_says_what_it_needs(name):
-    done = run(f"from holdfast.testing import {name}")
+    done = run(f"from lockfast.testing import {name}")
 
     last = done.stderr.splitlines()[-1]
-    assert last == f"ImportError: holdfast.testing.{name} is run by pytest: pip install pytest"
+    assert last == f"ImportError: lockfast.testing.{name} is run by pytest: pip install pytest"
 
 
 def test_another_name_is_not_there():
-    done = run("import holdfast.testing; holdfast.testing.Contract")
+    done = run("import lockfast.testing; lockfast.testing.Contract")
 
     assert done.stderr.splitlines()[-1] == (
-        "AttributeError: module 'holdfast.testing' has no attribute 'Contract'"
+        "AttributeError: module 'lockfast.testing' has no attribute 'Contract'"
     )
 
 
 def test_the_simulation_needs_no_pytest():
-    done = run("import holdfast.challenge.simulation.running")
+    done = run("import lockfast.challenge.simulation.running")
 
     assert done.returncode == 0, done.stderr

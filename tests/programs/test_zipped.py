@@ -10,20 +10,20 @@ from pathlib import Path
 
 from servers.redis import shared_server
 
-import holdfast
+import lockfast
 
 PROGRAM = """
 import sys
-import holdfast
+import lockfast
 
-assert ".zip" in holdfast.__file__, holdfast.__file__
-with holdfast.Locks(sys.argv[1]) as locks, locks.lock("zipped") as lease:
+assert ".zip" in lockfast.__file__, lockfast.__file__
+with lockfast.Locks(sys.argv[1]) as locks, locks.lock("zipped") as lease:
     print(lease.token > 0)
 """
 
 
 def test_the_scripts_are_found_in_a_zip_file(tmp_path):
-    package = Path(holdfast.__file__).parent
+    package = Path(lockfast.__file__).parent
     archive = tmp_path / "program.zip"
     with zipfile.ZipFile(archive, "w") as zipped:
         for path in package.rglob("*"):

@@ -9,7 +9,7 @@ import socket
 import sys
 from pathlib import Path
 
-from holdfast.challenge.servers.starting import Server
+from lockfast.challenge.servers.starting import Server
 
 SCRIPT = """
 import socketserver, sys

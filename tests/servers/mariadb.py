@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from holdfast.challenge.servers.mariadb import MariadbServer, NewerMariadbServer
+from lockfast.challenge.servers.mariadb import MariadbServer, NewerMariadbServer
 
 
 @cache

@@ -6,8 +6,8 @@ import os
 from functools import cache
 from typing import ClassVar
 
-from holdfast.challenge.servers.memcached import MemcachedServer
-from holdfast.challenge.servers.starting import CannotStart, downloaded
+from lockfast.challenge.servers.memcached import MemcachedServer
+from lockfast.challenge.servers.starting import CannotStart, downloaded
 
 
 class NewerMemcachedServer(MemcachedServer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from holdfast.challenge.servers.mysql import MysqlServer
+from lockfast.challenge.servers.mysql import MysqlServer
 
 
 @cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import psycopg
 
-from holdfast.challenge.servers.postgresql import PostgresqlServer
-from holdfast.challenge.servers.starting import Server
+from lockfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast.challenge.servers.starting import Server
 
 SETTINGS = """\
 [databases]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from holdfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast.challenge.servers.postgresql import PostgresqlServer
 
 
 @cache

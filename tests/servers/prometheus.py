@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from holdfast.challenge.servers.starting import Server
+from lockfast.challenge.servers.starting import Server
 
 CONFIGURATION = """\
 global: {{scrape_interval: {every}, scrape_timeout: {every}, evaluation_interval: {every}}}

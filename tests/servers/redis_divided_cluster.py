@@ -13,10 +13,10 @@ from typing import Self
 
 from servers.sharing import shared_in_its_room
 
-from holdfast.backends.redis.routing import SLOTS
-from holdfast.challenge.servers.proxy import Message, Proxy
-from holdfast.challenge.servers.redis import ClusterNode, RedisServer, until
-from holdfast.challenge.servers.redis_cluster import ClusterServers
+from lockfast.backends.redis.routing import SLOTS
+from lockfast.challenge.servers.proxy import Message, Proxy
+from lockfast.challenge.servers.redis import ClusterNode, RedisServer, until
+from lockfast.challenge.servers.redis_cluster import ClusterServers
 
 SENDER = slice(40, 80)
 """Where in each message on the bus stands who sends it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from servers.sharing import shared_in_its_room
 
-from holdfast.challenge.servers.redlock import RedlockNodes
+from lockfast.challenge.servers.redlock import RedlockNodes
 
 
 @shared_in_its_room

@@ -13,7 +13,7 @@ from functools import cache, wraps
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from holdfast.challenge.servers.starting import Started
+from lockfast.challenge.servers.starting import Started
 
 S = TypeVar("S", bound=Started)
 

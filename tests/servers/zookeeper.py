@@ -6,7 +6,7 @@ from functools import cache
 
 from servers.sharing import shared_in_its_room
 
-from holdfast.challenge.servers.zookeeper import Ensemble, ZooKeeperServer
+from lockfast.challenge.servers.zookeeper import Ensemble, ZooKeeperServer
 
 
 @cache

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from functools import partial
 
-from holdfast.challenge.servers.proxy import Message, Proxy
+from lockfast.challenge.servers.proxy import Message, Proxy
 
 CREATES = (1, 15, 19, 21)
 """create, create2, createContainer and createTTL, as the protocol numbers them."""

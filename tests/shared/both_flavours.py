@@ -11,9 +11,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-import holdfast
-from holdfast import Locks
-from holdfast.runtime.clock import Clock
+import lockfast
+from lockfast import Locks
+from lockfast.runtime.clock import Clock
 
 FLAVOURS = ("sync", "async")
 
@@ -48,28 +48,28 @@ class Flavour:
         if self._loop is None:
             locks = Locks(url, **options)
         else:
-            locks = self._loop.call(holdfast.AsyncLocks, url, **options)
+            locks = self._loop.call(lockfast.AsyncLocks, url, **options)
         self._opened.append(locks)
         return locks
 
     def faulty(self, url: str, **options: Any) -> tuple[Any, Any]:
         """Return a client, and its backend, which fails when told to."""
-        from holdfast import testing  # noqa: PLC0415 - see above
+        from lockfast import testing  # noqa: PLC0415 - see above
 
         is_sync = self._loop is None
         faulty: Any = testing.FaultyBackend if is_sync else testing.AsyncFaultyBackend
-        kind: Any = Locks if is_sync else holdfast.AsyncLocks
+        kind: Any = Locks if is_sync else lockfast.AsyncLocks
         backend = faulty.around(url)
         return self._kept(self.call(kind.from_backend, backend, **options)), backend
 
     def adopted(self, client: Any, **options: Any) -> Any:
         """Return a client over what an application has."""
-        kind = Locks if self._loop is None else holdfast.AsyncLocks
+        kind = Locks if self._loop is None else lockfast.AsyncLocks
         return self._kept(self.call(kind.from_client, client, **options))
 
     def by_factory(self, connect: Callable[[], Any], **options: Any) -> Any:
         """Return a client over connections that a function makes."""
-        kind = Locks if self._loop is None else holdfast.AsyncLocks
+        kind = Locks if self._loop is None else lockfast.AsyncLocks
         return self._kept(self.call(kind.from_factory, connect, **options))
 
     def _kept(self, one: Any) -> Any:

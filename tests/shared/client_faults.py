@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from holdfast import LeaseLost, StaleToken
-from holdfast.challenge.eventually import eventually
-from holdfast.core.door import WINDOW
+from lockfast import LeaseLost, StaleToken
+from lockfast.challenge.eventually import eventually
+from lockfast.core.door import WINDOW
 
 
 class ClientFaults:

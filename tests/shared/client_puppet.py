@@ -63,7 +63,7 @@ class Puppet:
 
 def main(address: str, flavour: str, url: str, *options: str) -> None:
     # The driver of Redis imports OpenTelemetry where that is installed, and it is for a few tests
-    # of ours. It takes as long as all of Holdfast. None is how Python is told that it is not there.
+    # of ours. It takes as long as all of Lockfast. None is how Python is told that it is not there.
     sys.modules["opentelemetry"] = None  # type: ignore[assignment]
     Puppet(address, flavour, url, **seconds_of([*options])).serve()
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from guarded import Guarded
 
-from holdfast import StaleToken
-from holdfast.challenge.eventually import eventually
+from lockfast import StaleToken
+from lockfast.challenge.eventually import eventually
 
 HOUR = 3600.0
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.challenge.eventually import eventually
-from holdfast.events import Event
-from holdfast.runtime.clock import Clock
+from lockfast.challenge.eventually import eventually
+from lockfast.events import Event
+from lockfast.runtime.clock import Clock
 
 
 class Diary:

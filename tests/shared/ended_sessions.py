@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import BackendUnavailable, OutcomeUnknown
-from holdfast.challenge.eventually import eventually
+from lockfast import BackendUnavailable, OutcomeUnknown
+from lockfast.challenge.eventually import eventually
 
 TTL = 60.0
 """Longer than any test: what is gone was not ended by its time."""

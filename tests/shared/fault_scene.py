@@ -9,8 +9,8 @@ import pytest
 from both_flavours import Flavour, number_waiting
 from diary import Diary
 
-from holdfast import BackendUnavailable, OutcomeUnknown
-from holdfast.challenge.eventually import PATIENCE, eventually
+from lockfast import BackendUnavailable, OutcomeUnknown
+from lockfast.challenge.eventually import PATIENCE, eventually
 
 BEGINNINGS = 8
 

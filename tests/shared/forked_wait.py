@@ -15,9 +15,9 @@ import threading
 import time
 from pathlib import Path
 
-from holdfast import Locks
-from holdfast.challenge.eventually import eventually
-from holdfast.model import Waiter
+from lockfast import Locks
+from lockfast.challenge.eventually import eventually
+from lockfast.model import Waiter
 
 
 def main(url: str, namespace: str, mark: str, what: str) -> None:

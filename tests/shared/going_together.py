@@ -9,15 +9,15 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
-from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
-from holdfast.backends.postgresql.addresses import address_of_url
-from holdfast.backends.postgresql.statements import Statements
-from holdfast.backends.sql._async import together as async_together
-from holdfast.backends.sql._async.together import AsyncTogether
-from holdfast.backends.sql._sync.together import Together
-from holdfast.challenge.eventually import eventually
-from holdfast.model import Claim
-from holdfast.runtime.clock import Clock
+from lockfast.backends.postgresql._async.wire import AsyncPostgresqlWire
+from lockfast.backends.postgresql.addresses import address_of_url
+from lockfast.backends.postgresql.statements import Statements
+from lockfast.backends.sql._async import together as async_together
+from lockfast.backends.sql._async.together import AsyncTogether
+from lockfast.backends.sql._sync.together import Together
+from lockfast.challenge.eventually import eventually
+from lockfast.model import Claim
+from lockfast.runtime.clock import Clock
 
 OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
 PATIENCE = 20.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast import StaleToken
+from lockfast import StaleToken
 
 
 class Guarded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.challenge.history import Event
+from lockfast.challenge.history import Event
 
 
 def told(

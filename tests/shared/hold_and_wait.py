@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from holdfast import Locks
+from lockfast import Locks
 
 
 def main(url: str, namespace: str, held: str, wanted: str) -> None:

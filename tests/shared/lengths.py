@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TypeVar
 
-IS_LONG = os.environ.get("HOLDFAST_TEST_LENGTH") == "long"
+IS_LONG = os.environ.get("LOCKFAST_TEST_LENGTH") == "long"
 
 T = TypeVar("T")
 

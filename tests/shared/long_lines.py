@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any, Protocol
 
-from holdfast import Backend
-from holdfast.model import Claim, Grant, Held
-from holdfast.runtime.clock import Clock
+from lockfast import Backend
+from lockfast.model import Claim, Grant, Held
+from lockfast.runtime.clock import Clock
 
 OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
 PATIENCE = 20.0

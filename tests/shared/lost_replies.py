@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import BackendUnavailable, OutcomeUnknown
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.proxy import Message
+from lockfast import BackendUnavailable, OutcomeUnknown
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.proxy import Message
 
 TTL = 60.0
 """Longer than any test: what is gone was not ended by its time."""

@@ -1,4 +1,4 @@
-"""The same tests on another event loop: `HOLDFAST_TEST_LOOP=uvloop`, or `=eager` from 3.12 on."""
+"""The same tests on another event loop: `LOCKFAST_TEST_LOOP=uvloop`, or `=eager` from 3.12 on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import functools
 import sys
 from collections.abc import Mapping
 
-VARIABLE = "HOLDFAST_TEST_LOOP"
+VARIABLE = "LOCKFAST_TEST_LOOP"
 
 
 def on_the_chosen_loop(environment: Mapping[str, str]) -> None:

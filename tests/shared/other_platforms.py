@@ -1,4 +1,4 @@
-"""The same tests on another platform's ways: `HOLDFAST_TEST_PLATFORM=macos`, or `=windows`."""
+"""The same tests on another platform's ways: `LOCKFAST_TEST_PLATFORM=macos`, or `=windows`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 DISGUISE = Path(__file__).with_name("disguise")
 
-# When this is imported, for it has to be before anything of Holdfast is. A process that is started
+# When this is imported, for it has to be before anything of Lockfast is. A process that is started
 # by one in disguise is in it already, but may be told another path since.
-if os.environ.get("HOLDFAST_TEST_PLATFORM"):
+if os.environ.get("LOCKFAST_TEST_PLATFORM"):
     if str(DISGUISE) not in os.environ.get("PYTHONPATH", ""):
         ways = [str(DISGUISE), os.environ.get("PYTHONPATH")]
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, ways))

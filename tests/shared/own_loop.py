@@ -18,7 +18,7 @@ from typing import Any
 PATIENCE = 170.0
 """A call may have been given its own time, and ends by that; a hang by the limit of all tests."""
 GOODBYE = 5.0
-_ASYNC_ONLY = ("holdfast._async.", "holdfast.runtime.aio")
+_ASYNC_ONLY = ("lockfast._async.", "lockfast.runtime.aio")
 
 
 class Loop:

@@ -15,8 +15,8 @@ from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any
 
-from holdfast.challenge.eventually import PATIENCE, eventually
-from holdfast.challenge.processes import is_dead, state_of
+from lockfast.challenge.eventually import PATIENCE, eventually
+from lockfast.challenge.processes import is_dead, state_of
 
 CLIENT = Path(__file__).with_name("client_puppet.py")
 """The script of a process with a client of its own, of either flavour and any store."""

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import pytest
 
-from holdfast import BackendUnavailable, OutcomeUnknown
-from holdfast.challenge.eventually import eventually
+from lockfast import BackendUnavailable, OutcomeUnknown
+from lockfast.challenge.eventually import eventually
 
 SLACK = 5.0
 """How much later than it must, a thing may be told on a busy machine."""

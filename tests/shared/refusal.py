@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import ConfigurationError
+from lockfast import ConfigurationError
 
 
 def refusal(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from both_flavours import Flavour
 
-from holdfast import LockError
+from lockfast import LockError
 
 PASSWORD = "open-sesame-4711"
 """What nobody may say."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import LeaseLost, OutcomeUnknown
-from holdfast.challenge.eventually import eventually
+from lockfast import LeaseLost, OutcomeUnknown
+from lockfast.challenge.eventually import eventually
 
 SLACK = 1.5
 

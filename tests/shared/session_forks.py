@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import LeaseLost
-from holdfast.challenge.eventually import eventually
+from lockfast import LeaseLost
+from lockfast.challenge.eventually import eventually
 
 
 class SessionForks:

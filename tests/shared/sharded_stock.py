@@ -15,7 +15,7 @@ from multiprocessing.synchronize import Barrier
 
 from stock import LONG, MOMENT, all_at_once, spin
 
-from holdfast import Locks
+from lockfast import Locks
 
 
 def sell(together: Barrier, path: str, times: int, shards: int, url: str) -> None:

@@ -22,7 +22,7 @@ from typing import IO
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-from holdfast.platforms import here
+from lockfast.platforms import here
 
 WORKERS_PER_CORE = 4
 """Most tests wait most of the time, for a lease to end or for a server to come back: of each second
@@ -149,7 +149,7 @@ def place_of(scope: str) -> int:
     return next(places, len(EARLY))
 
 
-SEATED = "HOLDFAST_TEST_HAS_A_SEAT"
+SEATED = "LOCKFAST_TEST_HAS_A_SEAT"
 
 
 @contextmanager
@@ -215,7 +215,7 @@ def _number_taken(kind: str) -> int:
 
 
 def _folder() -> Path:
-    folder = Path(tempfile.gettempdir()) / f"holdfast-tests-{_user()}"
+    folder = Path(tempfile.gettempdir()) / f"lockfast-tests-{_user()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 

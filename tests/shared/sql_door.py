@@ -14,7 +14,7 @@ import pytest
 from both_flavours import Flavour
 from fault_scene import WatchedName
 
-from holdfast.challenge.servers.proxy import Proxy
+from lockfast.challenge.servers.proxy import Proxy
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ INHERITED = [
 def as_from_a_terminal() -> None:
     """Let what the tests start begin with the usual dispositions.
 
-    A process inherits what its parent ignores, and `holdfast run` rightly goes on ignoring it:
+    A process inherits what its parent ignores, and `lockfast run` rightly goes on ignoring it:
     its tests would wait for a forwarded SIGINT for ever. A handler is not inherited by what is
     executed, so that one that does nothing still ignores the signal here, and not there.
     """

@@ -25,7 +25,7 @@ from typing import Any
 from lengths import length
 from puppets import environment
 
-from holdfast import Lease, Locks
+from lockfast import Lease, Locks
 
 Entrance = Callable[[], AbstractContextManager[Any]]
 

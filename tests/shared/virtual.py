@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from holdfast import AsyncLocks
-from holdfast.backends.memory._async.backend import AsyncMemoryBackend
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.testing import AsyncFaultyBackend, VirtualClock, VirtualTimeLoop
+from lockfast import AsyncLocks
+from lockfast.backends.memory._async.backend import AsyncMemoryBackend
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.testing import AsyncFaultyBackend, VirtualClock, VirtualTimeLoop
 
 
 def virtual_clock() -> VirtualClock:

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from both_flavours import FLAVOURS, Flavour
 
-from holdfast import AsyncLocks, LeaseLost, OutcomeUnknown
-from holdfast.backends.memory._async.backend import AsyncMemoryBackend
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.testing import AsyncFaultyBackend, VirtualClock, run_in_virtual_time
+from lockfast import AsyncLocks, LeaseLost, OutcomeUnknown
+from lockfast.backends.memory._async.backend import AsyncMemoryBackend
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.testing import AsyncFaultyBackend, VirtualClock, run_in_virtual_time
 
 
 @pytest.fixture(params=FLAVOURS)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 
-import holdfast
-from holdfast._sync.client import ASKERS
-from holdfast.model import Owner
+import lockfast
+from lockfast._sync.client import ASKERS
+from lockfast.model import Owner
 
 
 def test_every_asker_is_told_from_the_others_however_many_there_were():
     """Also when what was kept of the first ones had to make room."""
     threads = [threading.Thread(name=f"worker {number}") for number in range(ASKERS + 10)]
-    with holdfast.Locks("memory://") as locks:
+    with lockfast.Locks("memory://") as locks:
         client = locks._client
 
         told = [client.stored_owner(thread) for thread in threads]
@@ -26,7 +26,7 @@ def test_every_asker_is_told_from_the_others_however_many_there_were():
 def test_one_that_took_the_place_of_another_in_memory_is_asked_for_its_name():
     """An address is given anew as soon as its thread or task is gone."""
     thread = threading.Thread(name="before")
-    with holdfast.Locks("memory://") as locks:
+    with lockfast.Locks("memory://") as locks:
         locks._client.stored_owner(thread)
         thread.name = "after"
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from virtual import virtual
 
-from holdfast import LeaseLost, Locks, LocksClosed, OutcomeUnknown
-from holdfast.backends.memory._sync.backend import MemoryBackend
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.challenge.eventually import eventually
-from holdfast.runtime import aio
-from holdfast.testing import (
+from lockfast import LeaseLost, Locks, LocksClosed, OutcomeUnknown
+from lockfast.backends.memory._sync.backend import MemoryBackend
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.challenge.eventually import eventually
+from lockfast.runtime import aio
+from lockfast.testing import (
     FaultyBackend,
     ManualClock,
     VirtualClock,

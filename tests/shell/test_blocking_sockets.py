@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.runtime.blocking import BlockingSocket
-from holdfast.testing import ManualClock
+from lockfast.runtime.blocking import BlockingSocket
+from lockfast.testing import ManualClock
 
 DEADLINE = 2.0
 

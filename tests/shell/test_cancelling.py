@@ -10,9 +10,9 @@ import pytest
 from both_flavours import FLAVOURS, Flavour, number_waiting
 from virtual import virtual
 
-from holdfast import AcquireTimeout, NotAcquired, OutcomeUnknown, Renewed
-from holdfast.challenge.eventually import eventually
-from holdfast.testing import run_in_virtual_time
+from lockfast import AcquireTimeout, NotAcquired, OutcomeUnknown, Renewed
+from lockfast.challenge.eventually import eventually
+from lockfast.testing import run_in_virtual_time
 
 
 @pytest.fixture(params=FLAVOURS)

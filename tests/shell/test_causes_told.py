@@ -14,11 +14,11 @@ import pytest
 from both_flavours import FLAVOURS, Flavour
 from virtual import virtual
 
-from holdfast import AcquireTimeout, AsyncLocks, AtRisk, LeaseLost, Reconnected, SafeAgain
-from holdfast.challenge.eventually import eventually
-from holdfast.core import contention
-from holdfast.core.telling import sentence
-from holdfast.testing import run_in_virtual_time
+from lockfast import AcquireTimeout, AsyncLocks, AtRisk, LeaseLost, Reconnected, SafeAgain
+from lockfast.challenge.eventually import eventually
+from lockfast.core import contention
+from lockfast.core.telling import sentence
+from lockfast.testing import run_in_virtual_time
 
 PATIENCE = 60.0
 
@@ -31,14 +31,14 @@ def flavour(request):
 
 
 HOLDER = """
-import holdfast, sys
-locks = holdfast.Locks("memory://", ttl=2.0)
+import lockfast, sys
+locks = lockfast.Locks("memory://", ttl=2.0)
 lease = locks.lock("why").acquire()
 print("held", flush=True)
 lease.lost.wait()
 try:
     lease.check()
-except holdfast.LeaseLost as error:
+except lockfast.LeaseLost as error:
     print(error, flush=True)
 """
 
@@ -112,7 +112,7 @@ def test_what_happens_to_a_lease_is_a_sentence_in_the_log(event, said):
 
 
 def test_a_long_wait_is_mentioned_and_then_rarely(caplog):
-    caplog.set_level(logging.INFO, logger="holdfast")
+    caplog.set_level(logging.INFO, logger="lockfast")
 
     async def main() -> None:
         locks, backend = virtual(ttl=30.0)
@@ -133,7 +133,7 @@ def test_a_long_wait_is_mentioned_and_then_rarely(caplog):
 
 def test_who_waits_long_is_told_in_both_flavours(flavour, caplog, monkeypatch):
     monkeypatch.setattr(contention, "LONG_WAIT_SECONDS", 0.05)
-    caplog.set_level(logging.INFO, logger="holdfast")
+    caplog.set_level(logging.INFO, logger="lockfast")
     locks = flavour.locks("memory://")
     lease = locks.lock("stuck").acquire()
 

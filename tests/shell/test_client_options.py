@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncLocks, Event, Locks, urls
-from holdfast.backends.memory._async.backend import AsyncMemoryBackend
-from holdfast.backends.memory._sync.backend import MemoryBackend
-from holdfast.options import ClientOptions
-from holdfast.runtime.clock import Clock
+from lockfast import AsyncLocks, Event, Locks, urls
+from lockfast.backends.memory._async.backend import AsyncMemoryBackend
+from lockfast.backends.memory._sync.backend import MemoryBackend
+from lockfast.options import ClientOptions
+from lockfast.runtime.clock import Clock
 
 MAKERS = [
     pytest.param(make, id=f"{kind.__name__}.{name}")

@@ -12,10 +12,10 @@ import pytest
 from both_flavours import number_waiting
 from virtual import virtual
 
-from holdfast import AcquireTimeout, Locks, WouldDeadlock
-from holdfast._async.hold_registry import AsyncHoldRegistry
-from holdfast.challenge.eventually import eventually
-from holdfast.testing import run_in_virtual_time
+from lockfast import AcquireTimeout, Locks, WouldDeadlock
+from lockfast._async.hold_registry import AsyncHoldRegistry
+from lockfast.challenge.eventually import eventually
+from lockfast.testing import run_in_virtual_time
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from virtual import virtual_clock
 
-from holdfast import (
+from lockfast import (
     AsyncLease,
     AsyncLocks,
     Claim,
@@ -20,15 +20,15 @@ from holdfast import (
     Locks,
     OutcomeUnknown,
 )
-from holdfast._async.acquiring import AsyncAcquisition, Refused
-from holdfast._sync.client import Client
-from holdfast._sync.hold import Hold
-from holdfast.backends.memory._async.backend import AsyncMemoryBackend
-from holdfast.backends.memory._sync.backend import MemoryBackend
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.challenge.eventually import eventually as wait_until
-from holdfast.runtime import threads
-from holdfast.testing import (
+from lockfast._async.acquiring import AsyncAcquisition, Refused
+from lockfast._sync.client import Client
+from lockfast._sync.hold import Hold
+from lockfast.backends.memory._async.backend import AsyncMemoryBackend
+from lockfast.backends.memory._sync.backend import MemoryBackend
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.challenge.eventually import eventually as wait_until
+from lockfast.runtime import threads
+from lockfast.testing import (
     AsyncFaultyBackend,
     FaultyBackend,
     run_in_virtual_time,
@@ -291,7 +291,7 @@ def test_a_cancelled_all_stays_cancelled_though_what_it_had_is_not_given_back() 
         with pytest.raises(asyncio.CancelledError) as told:
             await taking
 
-        assert any("holdfast" in note for note in told.value.__notes__)
+        assert any("lockfast" in note for note in told.value.__notes__)
         await asyncio.sleep(5.0)
         assert not await other.lock("a").locked()
         await held.release()
@@ -320,7 +320,7 @@ def test_closing_waits_once_for_a_store_that_is_away() -> None:
         assert clock.now() - started <= 1.2
         assert all(one.lost.reason == "closed" for one in leases)
         left = {one.get_name() for one in asyncio.all_tasks()}
-        assert not {one for one in left if one.startswith("holdfast")}
+        assert not {one for one in left if one.startswith("lockfast")}
 
     run_in_virtual_time(main())
 
@@ -334,7 +334,7 @@ def test_follow_ups_wait_for_a_thread_and_the_error_stays_the_stores(
         spawn = threads.spawn
 
         def refuse(*arguments: Any, name: str) -> Any:
-            if name == "holdfast-followups":
+            if name == "lockfast-followups":
                 raise RuntimeError("can't start new thread")
             return spawn(*arguments, name=name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from holdfast.runtime.threads import Event
+from lockfast.runtime.threads import Event
 
 ROUNDS = 3_000
 

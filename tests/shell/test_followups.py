@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from virtual import virtual_clock
 
-from holdfast import AsyncLocks, Grant, LockError, OutcomeUnknown
-from holdfast.backends.memory._async.backend import AsyncMemoryBackend
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.runtime import aio
-from holdfast.testing import (
+from lockfast import AsyncLocks, Grant, LockError, OutcomeUnknown
+from lockfast.backends.memory._async.backend import AsyncMemoryBackend
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.runtime import aio
+from lockfast.testing import (
     AsyncFaultyBackend,
     run_in_virtual_time,
 )
@@ -31,7 +31,7 @@ class _Ended:
 
 def _eager(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> object:
     """Begin at once, as tasks of an eager factory do; what never waits ends here as well."""
-    if name != "holdfast-followups":
+    if name != "lockfast-followups":
         return aio.Task(asyncio.get_running_loop().create_task(function(), name=name))
     coroutine = function()
     with pytest.raises(StopIteration):
@@ -113,7 +113,7 @@ def test_follow_ups_outlive_the_cancellation_of_every_task() -> None:
                 with pytest.raises(OutcomeUnknown):
                     await lease.release()
                 for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                    if task.get_name() == "holdfast-followups":
+                    if task.get_name() == "lockfast-followups":
                         task.cancel()
                 await asyncio.sleep(0)
             backend.come_back()

@@ -6,11 +6,11 @@ import asyncio
 import gc
 from typing import Any
 
-from holdfast import AsyncLocks, Claim, Grant, Locks
-from holdfast.backends.memory._async.backend import AsyncMemoryBackend
-from holdfast.backends.memory._sync.backend import MemoryBackend
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.runtime.clock import Clock
+from lockfast import AsyncLocks, Claim, Grant, Locks
+from lockfast.backends.memory._async.backend import AsyncMemoryBackend
+from lockfast.backends.memory._sync.backend import MemoryBackend
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.runtime.clock import Clock
 
 HOLDS = 500
 FEW = 7

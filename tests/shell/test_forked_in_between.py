@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import AcquireTimeout, LeaseLost, Locks
+from lockfast import AcquireTimeout, LeaseLost, Locks
 
 
 class Child:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.runtime import forking
+from lockfast.runtime import forking
 
 MANY = 8
 """Told in no order: that all who fail come last is unlikely enough."""

@@ -14,7 +14,7 @@ from functools import partial
 import pytest
 from interrupting import interrupt, places
 
-from holdfast.runtime import aio, threads
+from lockfast.runtime import aio, threads
 
 PATIENCE = 10.0
 """Whoever is not there by then does not come."""

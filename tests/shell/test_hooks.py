@@ -14,10 +14,10 @@ import pytest
 from both_flavours import FLAVOURS, Flavour
 from virtual import virtual
 
-from holdfast import AsyncLocks, ConfigurationError, Event, Lease, LeaseLost, Locks
-from holdfast._sync import delivery
-from holdfast.challenge.eventually import eventually
-from holdfast.testing import run_in_virtual_time
+from lockfast import AsyncLocks, ConfigurationError, Event, Lease, LeaseLost, Locks
+from lockfast._sync import delivery
+from lockfast.challenge.eventually import eventually
+from lockfast.testing import run_in_virtual_time
 
 PATIENCE = 60.0
 
@@ -156,7 +156,7 @@ def test_close_delivers_what_waits_before_it_returns(flavour) -> None:
     (locks.close if flavour.name == "sync" else locks.aclose)()
 
     assert kinds(told) == ["Acquired"] * 50 + ["Released"] * 40 + ["Lost"] * 10
-    assert not [one for one in set(threading.enumerate()) - before if "holdfast" in one.name]
+    assert not [one for one in set(threading.enumerate()) - before if "lockfast" in one.name]
 
 
 def test_close_waits_no_longer_for_a_hook_than_for_a_request(
@@ -236,7 +236,7 @@ def test_a_client_that_nobody_listens_to_has_no_thread_for_it() -> None:
     with Locks("memory://") as locks, locks.lock("door"):
         names = {one.name for one in set(threading.enumerate()) - before}
 
-    assert names == {"holdfast-watchdog"}
+    assert names == {"lockfast-watchdog"}
 
 
 def test_hooks_are_called_although_a_program_cancels_all_its_tasks() -> None:

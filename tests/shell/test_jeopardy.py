@@ -7,8 +7,8 @@ import threading
 
 from virtual import virtual
 
-from holdfast import AtRisk, Event, Locks, Reconnected, SafeAgain, StoreError
-from holdfast.testing import FaultyBackend, run_in_virtual_time
+from lockfast import AtRisk, Event, Locks, Reconnected, SafeAgain, StoreError
+from lockfast.testing import FaultyBackend, run_in_virtual_time
 
 TTL = 30.0
 

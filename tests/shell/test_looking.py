@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.platforms import here
-from holdfast.runtime.blocking import BlockingSocket
-from holdfast.runtime.clock import Clock
-from holdfast.runtime.looking import SLEEPS, Looking
+from lockfast.platforms import here
+from lockfast.runtime.blocking import BlockingSocket
+from lockfast.runtime.clock import Clock
+from lockfast.runtime.looking import SLEEPS, Looking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

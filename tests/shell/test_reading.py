@@ -12,8 +12,8 @@ import weakref
 
 import pytest
 
-from holdfast.runtime.clock import Clock
-from holdfast.runtime.reading import Kicks, ReadByTurns
+from lockfast.runtime.clock import Clock
+from lockfast.runtime.reading import Kicks, ReadByTurns
 
 PATIENCE = 60.0
 

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from virtual import virtual_clock
 
-from holdfast import (
+from lockfast import (
     AsyncLocks,
     ConfigurationError,
     Grant,
     Held,
     OutcomeUnknown,
 )
-from holdfast.backends.memory._async.backend import AsyncMemoryBackend
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.model import Claim
-from holdfast.testing import run_in_virtual_time
+from lockfast.backends.memory._async.backend import AsyncMemoryBackend
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.model import Claim
+from lockfast.testing import run_in_virtual_time
 
 NO_RIGHT = "the right to do that was taken away"
 
@@ -186,7 +186,7 @@ def test_every_step_of_closing_is_done_whatever_the_store_refuses(verb: str) -> 
         waiting.cancel()
         await asyncio.wait([waiting])
         left = {one.get_name() for one in asyncio.all_tasks()}
-        assert not {one for one in left if one.startswith("holdfast") and "memory" not in one}
+        assert not {one for one in left if one.startswith("lockfast") and "memory" not in one}
 
     _in(story)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from holdfast import AsyncLocks, Locks
+from lockfast import AsyncLocks, Locks
 
 
 def test_a_lease_shows_how_long_it_is_trusted_and_why_it_is_not():

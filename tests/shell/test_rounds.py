@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from holdfast.runtime import aio, threads
+from lockfast.runtime import aio, threads
 
 LONGEST = 0.02
 PATIENCE = 20.0

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncLocks, BackendMisbehaved, ConfigurationError
-from holdfast.backends.memory._async.backend import AsyncMemoryBackend
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.events import Event, Reconnected, StoreError
-from holdfast.model import Claim, Grant, Held, Proven, Renewal
-from holdfast.testing import VirtualClock, VirtualTimeLoop, run_in_virtual_time
+from lockfast import AsyncLocks, BackendMisbehaved, ConfigurationError
+from lockfast.backends.memory._async.backend import AsyncMemoryBackend
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.events import Event, Reconnected, StoreError
+from lockfast.model import Claim, Grant, Held, Proven, Renewal
+from lockfast.testing import VirtualClock, VirtualTimeLoop, run_in_virtual_time
 
 TTL = 9.0
 

@@ -14,7 +14,7 @@ import pytest
 from both_flavours import FLAVOURS, Flavour, number_waiting
 from virtual import virtual, virtual_clock
 
-from holdfast import (
+from lockfast import (
     AcquireTimeout,
     AsyncLocks,
     ConfigurationError,
@@ -23,9 +23,9 @@ from holdfast import (
     NotAcquired,
     WouldDeadlock,
 )
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.challenge.eventually import eventually
-from holdfast.testing import AsyncFaultyBackend, run_in_virtual_time
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.challenge.eventually import eventually
+from lockfast.testing import AsyncFaultyBackend, run_in_virtual_time
 
 
 @pytest.fixture(params=FLAVOURS)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime.aio import Event, shield
-from holdfast.testing import run_in_virtual_time
+from lockfast.runtime.aio import Event, shield
+from lockfast.testing import run_in_virtual_time
 
 
 def run(main: Any) -> None:

@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from interrupting import interrupt, places
 
-from holdfast import BackendUnavailable
-from holdfast._async.single_flight import AsyncSingleFlight
-from holdfast._sync.single_flight import SingleFlight
-from holdfast.challenge.eventually import eventually
-from holdfast.runtime.clock import Clock
-from holdfast.testing import VirtualClock, run_in_virtual_time
+from lockfast import BackendUnavailable
+from lockfast._async.single_flight import AsyncSingleFlight
+from lockfast._sync.single_flight import SingleFlight
+from lockfast.challenge.eventually import eventually
+from lockfast.runtime.clock import Clock
+from lockfast.testing import VirtualClock, run_in_virtual_time
 
 NEVER = 9e9
 PATIENCE = 10.0

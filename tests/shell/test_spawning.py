@@ -9,8 +9,8 @@ import weakref
 import pytest
 from interrupting import interrupt, places
 
-import holdfast
-from holdfast.runtime import threads
+import lockfast
+from lockfast.runtime import threads
 
 
 class Owned:
@@ -60,7 +60,7 @@ def test_that_no_thread_is_to_be_had_is_told_while_another_error_is_handled(monk
             spawn()
 
 
-@pytest.mark.parametrize("kind", [holdfast.Locks, holdfast.AsyncLocks])
+@pytest.mark.parametrize("kind", [lockfast.Locks, lockfast.AsyncLocks])
 def test_where_no_thread_may_run_beside_the_program_a_client_is_refused(
     kind, tmp_path, monkeypatch
 ):
@@ -74,5 +74,5 @@ def test_where_no_thread_may_run_beside_the_program_a_client_is_refused(
 
     monkeypatch.setattr(threading.Thread, "__init__", refuse)
 
-    with pytest.raises(holdfast.ConfigurationError, match="subinterpreters forbid it"):
+    with pytest.raises(lockfast.ConfigurationError, match="subinterpreters forbid it"):
         kind(f"sqlite://{tmp_path}/locks.db")

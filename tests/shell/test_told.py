@@ -11,8 +11,8 @@ import pytest
 from both_flavours import FLAVOURS, Flavour
 from virtual import virtual
 
-import holdfast
-from holdfast import (
+import lockfast
+from lockfast import (
     Acquired,
     AcquireTimeout,
     AsyncLocks,
@@ -31,8 +31,8 @@ from holdfast import (
     Waiting,
     Withdrawn,
 )
-from holdfast.challenge.eventually import eventually
-from holdfast.testing import AsyncFaultyBackend, run_in_virtual_time
+from lockfast.challenge.eventually import eventually
+from lockfast.testing import AsyncFaultyBackend, run_in_virtual_time
 
 Story = Callable[[AsyncLocks, AsyncLocks, AsyncFaultyBackend], Awaitable[None]]
 TTL = 30.0
@@ -89,7 +89,7 @@ def test_every_event_says_whose_it_is_and_when(flavour) -> None:
 )
 def test_the_kind_is_what_was_asked_for(make, kind) -> None:
     told: list[Event] = []
-    with holdfast.Locks("memory://", on_event=told.append) as locks, make(locks):
+    with lockfast.Locks("memory://", on_event=told.append) as locks, make(locks):
         pass
 
     assert [one.kind for one in told] == [kind, kind]
@@ -212,7 +212,7 @@ def test_a_store_that_is_away_is_told_request_by_request_and_its_return_once() -
 def test_an_acquire_that_the_store_does_not_answer_is_withdrawn() -> None:
     async def story(locks: AsyncLocks, _: AsyncLocks, backend: AsyncFaultyBackend) -> None:
         backend.go_away()
-        with pytest.raises((OutcomeUnknown, holdfast.BackendUnavailable)):
+        with pytest.raises((OutcomeUnknown, lockfast.BackendUnavailable)):
             await locks.lock("door").acquire(timeout=1.0)
         backend.come_back()
         await asyncio.sleep(TTL)
@@ -284,9 +284,9 @@ def test_a_loss_says_why_and_how_long_it_was_held() -> None:
 
 def test_events_are_made_as_before() -> None:
     """By place, without what has come since."""
-    one = holdfast.Acquired("door", 7, "me", 0.5)
+    one = lockfast.Acquired("door", 7, "me", 0.5)
 
     assert (one.name, one.token, one.owner, one.waited) == ("door", 7, "me", 0.5)
-    assert holdfast.Lost("door", 7, "me", "expired").reason == "expired"
+    assert lockfast.Lost("door", 7, "me", "expired").reason == "expired"
     with pytest.raises(AttributeError):
         one.waited = 1.0  # type: ignore[misc]

@@ -8,11 +8,11 @@ from collections import Counter, defaultdict
 
 import pytest
 
-import holdfast
-from holdfast import AsyncLocks, LeaseLost
-from holdfast.backends.memory._async.backend import AsyncMemoryBackend
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.testing import VirtualClock, VirtualTimeLoop, run_in_virtual_time
+import lockfast
+from lockfast import AsyncLocks, LeaseLost
+from lockfast.backends.memory._async.backend import AsyncMemoryBackend
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.testing import VirtualClock, VirtualTimeLoop, run_in_virtual_time
 
 CONTENDERS = 50
 SECONDS = 1000.0
@@ -118,7 +118,7 @@ def test_a_sleeping_body_is_cancelled_after_a_suspend() -> None:
         ran_on = []
         loop.call_later(5.0, loop.jump, 3600.0)
 
-        with pytest.raises(holdfast.LeaseLost):  # noqa: PT012 - the block is the subject
+        with pytest.raises(lockfast.LeaseLost):  # noqa: PT012 - the block is the subject
             async with locks.lock("door"):
                 await asyncio.sleep(4000)
                 ran_on.append(True)

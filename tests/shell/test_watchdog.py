@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from virtual import virtual
 
-from holdfast import LeaseLost, Locks, OutcomeUnknown
-from holdfast.backends.memory._sync.backend import MemoryBackend
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.challenge.eventually import eventually
-from holdfast.testing import (
+from lockfast import LeaseLost, Locks, OutcomeUnknown
+from lockfast.backends.memory._sync.backend import MemoryBackend
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.challenge.eventually import eventually
+from lockfast.testing import (
     FaultyBackend,
     ManualClock,
     run_in_virtual_time,
@@ -95,8 +95,8 @@ def _no_thread(*_: Any, **__: Any) -> None:
 @pytest.mark.parametrize(
     ("what", "instead"),
     [
-        ("holdfast.backends.memory._async.backend.AsyncMemoryBackend.renew", _too_few_answers),
-        ("holdfast.runtime.aio.spawn", _no_thread),
+        ("lockfast.backends.memory._async.backend.AsyncMemoryBackend.renew", _too_few_answers),
+        ("lockfast.runtime.aio.spawn", _no_thread),
     ],
     ids=["a backend that answers too few", "a machine with no thread to spare"],
 )
@@ -217,11 +217,11 @@ def test_a_failing_hook_never_harms_a_lease(caplog: pytest.LogCaptureFixture) ->
 
 def test_events_are_logged_with_their_fields(caplog: pytest.LogCaptureFixture) -> None:
     """Sinks format; the log carries fields."""
-    caplog.set_level(logging.DEBUG, logger="holdfast")
+    caplog.set_level(logging.DEBUG, logger="lockfast")
     with Locks("memory://") as locks, locks.lock("door") as lease:
         token = lease.token
 
-    fields = [record.holdfast for record in caplog.records if hasattr(record, "holdfast")]
+    fields = [record.lockfast for record in caplog.records if hasattr(record, "lockfast")]
     assert [one["event"] for one in fields] == ["Acquired", "Released"]
     assert fields[0]["token"] == token
     assert fields[0]["name"] == "door"
@@ -233,22 +233,22 @@ def test_the_line_of_a_loss_says_why(caplog: pytest.LogCaptureFixture) -> None:
         lease = locks.lock("door").acquire()
         locks.break_("door")
 
-    [told] = [one for one in caplog.records if hasattr(one, "holdfast")]
+    [told] = [one for one in caplog.records if hasattr(one, "lockfast")]
     assert told.levelno == logging.WARNING
     assert told.getMessage() == (
         f"lease on 'door' lost: an operator broke it (broken); its token is {lease.token}"
     )
-    assert told.holdfast["reason"] == "broken"
+    assert told.lockfast["reason"] == "broken"
 
 
 def test_a_close_while_holding_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     """It is the application's own doing, and would come once for each lease that it has."""
-    caplog.set_level(logging.INFO, logger="holdfast")
+    caplog.set_level(logging.INFO, logger="lockfast")
     with Locks("memory://") as locks:
         for name in ("door", "window"):
             locks.lock(name).acquire()
 
-    told = [one for one in caplog.records if hasattr(one, "holdfast")]
+    told = [one for one in caplog.records if hasattr(one, "lockfast")]
     assert {one.levelno for one in told} == {logging.INFO}
     assert [one.getMessage().partition(";")[0] for one in told] == [
         f"lease on '{name}' lost: its client was closed (closed)" for name in ("door", "window")

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from virtual import virtual_clock
 
-from holdfast import AsyncLocks
-from holdfast.backends.memory._async.backend import AsyncMemoryBackend
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.core.trust import trusted_until
-from holdfast.model import Claim, Grant, Held, Window
-from holdfast.testing import AsyncFaultyBackend, run_in_virtual_time
+from lockfast import AsyncLocks
+from lockfast.backends.memory._async.backend import AsyncMemoryBackend
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.core.trust import trusted_until
+from lockfast.model import Claim, Grant, Held, Window
+from lockfast.testing import AsyncFaultyBackend, run_in_virtual_time
 
 WINDOW = 2.5
 AGE = 0.5

@@ -10,7 +10,7 @@ import pytest
 from databases import NAMES, WAYS, Database
 from sellers import Shop, opened
 
-from holdfast import AsyncLocks, Locks
+from lockfast import AsyncLocks, Locks
 
 KINDS = (
     "psycopg",

@@ -18,7 +18,7 @@ from typing import Any
 from databases import connected
 from stock import LONG
 
-from holdfast.sql_rows import Versioned, claim_rows
+from lockfast.sql_rows import Versioned, claim_rows
 
 
 def versioned(name: str, address: str, table: str, times: int) -> Iterator[int]:

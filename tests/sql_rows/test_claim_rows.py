@@ -10,8 +10,8 @@ import pytest
 from databases import Database, connected
 from sellers import settled
 
-from holdfast import ConfigurationError, LeaseLost, NotOwner, StaleRow, StaleToken
-from holdfast.sql_rows import async_claim_rows, claim_rows
+from lockfast import ConfigurationError, LeaseLost, NotOwner, StaleRow, StaleToken
+from lockfast.sql_rows import async_claim_rows, claim_rows
 
 COLUMNS = "id INTEGER PRIMARY KEY, state VARCHAR(20), born INTEGER"
 COLUMNS += ", claimed_until {real}, claim_token {whole}"

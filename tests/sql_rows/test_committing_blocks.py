@@ -15,8 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
-from holdfast import AsyncLocks, ConfigurationError, LeaseLost, NotOwner
-from holdfast.sql_rows import hold_until_commit
+from lockfast import AsyncLocks, ConfigurationError, LeaseLost, NotOwner
+from lockfast.sql_rows import hold_until_commit
 
 READ = "SELECT left_over FROM stock"
 

@@ -8,10 +8,10 @@ from django.conf import settings
 from sellers import in_a_file
 from servers import postgresql
 
-from holdfast import ConfigurationError, Locks
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.sql_rows import hold_until_commit
+from lockfast import ConfigurationError, Locks
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.sql_rows import hold_until_commit
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from databases import Database
 from puppets import environment
 from test_claim_rows import claims, five_jobs
 
-from holdfast import LeaseLost, OutcomeUnknown
-from holdfast.sql_rows import claim_rows
+from lockfast import LeaseLost, OutcomeUnknown
+from lockfast.sql_rows import claim_rows
 
 HERE = Path(__file__).parent
 

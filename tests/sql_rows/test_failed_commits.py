@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
-from holdfast import AsyncLease, AsyncLocks, Lease
-from holdfast.sql_rows import hold_until_commit
+from lockfast import AsyncLease, AsyncLocks, Lease
+from lockfast.sql_rows import hold_until_commit
 
 
 def by_psycopg():

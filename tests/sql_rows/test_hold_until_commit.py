@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from sellers import Shop, settled
 
-from holdfast import LeaseLost, NotOwner
-from holdfast.sql_rows import hold_until_commit
+from lockfast import LeaseLost, NotOwner
+from lockfast.sql_rows import hold_until_commit
 
 
 async def two_sales(shop: Shop, ours: Any, theirs: Any, *, tied: bool) -> int:

@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 from test_claim_rows import claims, five_jobs
 
-from holdfast import ConfigurationError
-from holdfast.sql_rows import async_claim_rows, claim_rows
+from lockfast import ConfigurationError
+from lockfast.sql_rows import async_claim_rows, claim_rows
 
 PENDING = {"key": "id", "where": {"state": "pending"}}
 

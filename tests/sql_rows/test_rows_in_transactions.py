@@ -12,13 +12,13 @@ from databases import Database, connected
 from stock import LONG
 from test_claim_rows import five_jobs, following, play
 
-from holdfast import OutcomeUnknown
-from holdfast.model import Grant, Renewal
-from holdfast.runtime.clock import Clock
-from holdfast.sql_rows import claim_rows
-from holdfast.sql_rows._sync.own_connections import OwnConnections
-from holdfast.sql_rows._sync.row_leases import RowLeases
-from holdfast.sql_rows.claiming import Claimable, RowClaim
+from lockfast import OutcomeUnknown
+from lockfast.model import Grant, Renewal
+from lockfast.runtime.clock import Clock
+from lockfast.sql_rows import claim_rows
+from lockfast.sql_rows._sync.own_connections import OwnConnections
+from lockfast.sql_rows._sync.row_leases import RowLeases
+from lockfast.sql_rows.claiming import Claimable, RowClaim
 
 PATIENCE = 30.0
 """What only a hang outlasts."""

@@ -22,10 +22,10 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
-from holdfast import LeaseLost
-from holdfast.challenge.eventually import PATIENCE, eventually
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.sql_rows import hold_until_commit
+from lockfast import LeaseLost
+from lockfast.challenge.eventually import PATIENCE, eventually
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.sql_rows import hold_until_commit
 
 WAYS = (
     "psycopg",

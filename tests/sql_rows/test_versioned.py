@@ -11,8 +11,8 @@ import pytest
 from databases import Database
 from sellers import settled
 
-from holdfast import ConfigurationError, StaleRow
-from holdfast.sql_rows import AsyncVersioned, Versioned
+from lockfast import ConfigurationError, StaleRow
+from lockfast.sql_rows import AsyncVersioned, Versioned
 
 COLUMNS = "town VARCHAR(20), item VARCHAR(20), n INTEGER, version {whole} NOT NULL"
 COLUMNS += ", PRIMARY KEY (town, item)"

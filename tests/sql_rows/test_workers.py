@@ -13,7 +13,7 @@ import pytest
 from databases import Database
 from puppets import Puppet, Stage, environment
 
-from holdfast import StaleToken
+from lockfast import StaleToken
 
 HERE = Path(__file__).parent
 COLUMNS = "id INTEGER PRIMARY KEY, state VARCHAR(20), claimed_until {real}, claim_token {whole}"

@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from holdfast.sql_rows import claim_rows
+from lockfast.sql_rows import claim_rows
 
 
 def say(*words: object) -> None:

@@ -11,7 +11,7 @@ import sys
 
 from databases import connected
 
-from holdfast.sql_rows import claim_rows
+from lockfast.sql_rows import claim_rows
 
 
 def say(*words: object) -> None:

@@ -12,8 +12,8 @@ import sys
 from databases import connected
 from puppets import seconds_of, serve
 
-from holdfast import NotOwner
-from holdfast.sql_rows import claim_rows
+from lockfast import NotOwner
+from lockfast.sql_rows import claim_rows
 
 
 class Worker:

@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from dashboard_picture import Span, picture
-from holdfast import observe
+from lockfast import observe
 
 BOARD = json.loads(observe.dashboard())
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "dashboard.svg"

@@ -10,8 +10,8 @@ import pytest
 
 import generate_sync
 
-SOURCE = "src/holdfast/_async"
-OUTPUT = "src/holdfast/_sync"
+SOURCE = "src/lockfast/_async"
+OUTPUT = "src/lockfast/_sync"
 
 Generate = Callable[..., list[str]]
 
@@ -60,7 +60,7 @@ def test_the_output_is_headed_formatted_and_has_its_imports_in_order(
 
     assert faults == []
     assert (tmp_path / OUTPUT / "backends/memory.py").read_text() == textwrap.dedent('''\
-        # Generated from src/holdfast/_async/backends/memory.py by tools/generate_sync.py.
+        # Generated from src/lockfast/_async/backends/memory.py by tools/generate_sync.py.
         # Do not edit: change the source and run `make generate`.
         """A module."""
 
@@ -111,8 +111,8 @@ def test_a_check_names_what_differs_and_writes_nothing(
     faults = generate(check=True)
 
     assert [fault.partition(" ")[0] for fault in faults] == [
-        "src/holdfast/_sync/edited.py",
-        "src/holdfast/_sync/new.py",
+        "src/lockfast/_sync/edited.py",
+        "src/lockfast/_sync/new.py",
     ]
     assert edited.read_text() == "by hand\n"
     assert not (tmp_path / OUTPUT / "new.py").exists()
@@ -141,7 +141,7 @@ def test_half_a_pair_of_markers_is_refused(
 
     [fault] = generate()
 
-    assert fault.startswith("src/holdfast/_async/lock.py has a `# async only: ")
+    assert fault.startswith("src/lockfast/_async/lock.py has a `# async only: ")
     assert "without its partner" in fault
 
 
@@ -171,7 +171,7 @@ def test_a_stray_file_is_named_and_kept(
 
     faults = generate(check=check)
 
-    assert faults == ["src/holdfast/_sync/backends/old.py has no source: delete it."]
+    assert faults == ["src/lockfast/_sync/backends/old.py has no source: delete it."]
     assert stray.exists()
 
 
@@ -186,7 +186,7 @@ def test_a_source_that_does_not_tokenise_is_refused_and_nothing_is_written(
 
     [fault] = generate({"aclose": "close"})
 
-    assert fault.startswith("src/holdfast/_async/lock.py does not tokenise: ")
+    assert fault.startswith("src/lockfast/_async/lock.py does not tokenise: ")
     assert "\n" not in fault
     assert not (tmp_path / OUTPUT).exists()
 
@@ -205,14 +205,14 @@ def test_a_source_or_a_result_that_is_not_python_is_refused(
 
     [fault] = generate()
 
-    assert fault.startswith(f"src/holdfast/_async/lock.py {complaint}: ")
+    assert fault.startswith(f"src/lockfast/_async/lock.py {complaint}: ")
 
 
 @pytest.mark.parametrize(
     ("source", "name"),
     [
         ("x = AsyncDoor()\n'An AsyncGate is only a word.'\n", "AsyncDoor"),
-        ("from holdfast.model import AsyncDoor\n", "AsyncDoor"),
+        ("from lockfast.model import AsyncDoor\n", "AsyncDoor"),
         ("x = f'{self.AsyncDoor}'\n", "AsyncDoor"),
         ("class Door:\n    def __aiter__(self): ...\n", "__aiter__"),
     ],
@@ -225,7 +225,7 @@ def test_an_async_name_that_is_nobodys_is_refused(
     [fault] = generate()
 
     assert fault == (
-        f"src/holdfast/_async/lock.py uses {name}, which no `_async` folder defines: "
+        f"src/lockfast/_async/lock.py uses {name}, which no `_async` folder defines: "
         "a pair of Python's own belongs into PAIRS."
     )
 
@@ -257,7 +257,7 @@ def test_what_only_a_foreign_asyncio_library_has_is_refused(
     [fault] = generate()
 
     assert fault == (
-        f"src/holdfast/_async/lock.py uses {what}, which has no sync twin: reach it through a "
+        f"src/lockfast/_async/lock.py uses {what}, which has no sync twin: reach it through a "
         "hand-written pair (aio.py and threads.py), or mark the line `# async only`."
     )
 
@@ -274,7 +274,7 @@ def test_what_is_marked_as_only_asyncios_may_be_foreign(
     "source",
     [
         "from kazoo import Session\nclass AsyncSession: ...\n",
-        "from holdfast.a import AsyncSession\ndef Session(): ...\n",
+        "from lockfast.a import AsyncSession\ndef Session(): ...\n",
         "class Session: ...\nx = AsyncSession()\n",
     ],
 )
@@ -288,7 +288,7 @@ def test_a_name_whose_sync_form_is_taken_is_refused(
     [fault] = generate()
 
     assert fault == (
-        "src/holdfast/_async/lock.py uses AsyncSession, whose sync form Session it uses for "
+        "src/lockfast/_async/lock.py uses AsyncSession, whose sync form Session it uses for "
         "something else: rename one of them."
     )
 
@@ -297,18 +297,18 @@ def test_every_folder_of_that_name_has_its_sync_twin_beside_it(
     tmp_path: Path, write: Callable[..., Path], generate: Generate
 ) -> None:
     """A new store is a new folder: nobody has to tell the generator of it, nor of its classes."""
-    write("class AsyncStoreBackend: ...\n", name="deep/store.py", room="src/holdfast/a/b/_async")
+    write("class AsyncStoreBackend: ...\n", name="deep/store.py", room="src/lockfast/a/b/_async")
     write(
-        "from holdfast.a.b._async.deep.store import AsyncStoreBackend as Store\n__all__ = [Store]\n"
+        "from lockfast.a.b._async.deep.store import AsyncStoreBackend as Store\n__all__ = [Store]\n"
     )
 
     faults = generate()
 
     assert faults == []
-    made = tmp_path / "src/holdfast/a/b/_sync/deep/store.py"
+    made = tmp_path / "src/lockfast/a/b/_sync/deep/store.py"
     assert made.read_text().endswith("class StoreBackend: ...\n")
     assert (
-        "from holdfast.a.b._sync.deep.store import StoreBackend as Store"
+        "from lockfast.a.b._sync.deep.store import StoreBackend as Store"
         in (tmp_path / OUTPUT / "lock.py").read_text()
     )
 
@@ -326,16 +326,16 @@ def test_a_sync_folder_without_a_source_is_named_and_kept(
     tmp_path: Path, write: Callable[..., Path], generate: Generate
 ) -> None:
     write("x = 1\n")
-    stray = tmp_path / "src/holdfast/a/_sync/old.py"
+    stray = tmp_path / "src/lockfast/a/_sync/old.py"
     stray.parent.mkdir(parents=True)
     stray.write_text("")
 
-    assert generate() == ["src/holdfast/a/_sync/old.py has no source: delete it."]
+    assert generate() == ["src/lockfast/a/_sync/old.py has no source: delete it."]
     assert stray.exists()
 
 
 def test_a_tree_without_sources_is_refused(generate: Generate) -> None:
-    assert generate() == ["There is no folder called _async below src/holdfast."]
+    assert generate() == ["There is no folder called _async below src/lockfast."]
 
 
 def test_the_command_prints_each_fault_and_fails(
@@ -346,4 +346,4 @@ def test_the_command_prints_each_fault_and_fails(
     code = generate_sync.main(["--check"])
 
     assert code == 1
-    assert capsys.readouterr().err == "There is no folder called _async below src/holdfast.\n"
+    assert capsys.readouterr().err == "There is no folder called _async below src/lockfast.\n"

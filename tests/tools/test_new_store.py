@@ -43,7 +43,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Grown:
     copy_tree(root)
     before = files(root)
     add_folder(root)
-    add_line(root / "src/holdfast/urls.py")
+    add_line(root / "src/lockfast/urls.py")
     add_registration(root)
     add_page(root)
     written = files(root)
@@ -56,7 +56,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Grown:
 
 
 def add_folder(root: Path) -> None:
-    copy_renamed(root / "src/holdfast/backends", leaving_out="_sync")
+    copy_renamed(root / "src/lockfast/backends", leaving_out="_sync")
 
 
 def add_line(urls: Path) -> None:
@@ -136,13 +136,13 @@ def run(root: Path, *command: str) -> str:
 
 def test_it_is_one_folder_one_line_one_registration_and_one_page(grown: Grown) -> None:
     assert {room_of(name) for name in grown.by_hand} == {
-        "src/holdfast/backends/stub/",
-        "src/holdfast/urls.py",
+        "src/lockfast/backends/stub/",
+        "src/lockfast/urls.py",
         "tests/backends/stub/",
         "docs/backends/stub.md",
     }
-    assert grown.by_hand["src/holdfast/urls.py"].count("\n") == 1
-    assert grown.by_hand["src/holdfast/urls.py"].startswith("+ ")
+    assert grown.by_hand["src/lockfast/urls.py"].count("\n") == 1
+    assert grown.by_hand["src/lockfast/urls.py"].startswith("+ ")
 
 
 def test_these_are_the_steps_of_contributing(grown: Grown) -> None:
@@ -170,15 +170,15 @@ def test_all_the_rest_is_generated(grown: Grown) -> None:
 def test_its_url_opens_it_in_both_flavours(grown: Grown) -> None:
     program = """if True:
         import asyncio
-        import holdfast
+        import lockfast
 
-        with holdfast.Locks("stub://shop") as ours, holdfast.Locks("stub://shop") as theirs:
+        with lockfast.Locks("stub://shop") as ours, lockfast.Locks("stub://shop") as theirs:
             with ours.lock("door") as lease:
                 assert theirs.lock("door").try_acquire() is None
             print(lease.token)
 
         async def main():
-            async with holdfast.AsyncLocks("stub://shop") as ours:
+            async with lockfast.AsyncLocks("stub://shop") as ours:
                 async with ours.lock("door") as lease:
                     print(lease.token)
 

@@ -11,7 +11,7 @@ from other_loops import LOOPS, VARIABLE, on_the_chosen_loop
 
 SHOW = """
 import asyncio, other_loops
-from holdfast.testing import VirtualTimeLoop
+from lockfast.testing import VirtualTimeLoop
 
 async def show():
     steps = []
@@ -31,8 +31,8 @@ for factory in (asyncio.new_event_loop, VirtualTimeLoop):
 """
 
 SHOWN = {
-    "uvloop": ["uvloop", "uvloop", "holdfast"],
-    "eager": ["asyncio eager", "asyncio eager", "holdfast eager"],
+    "uvloop": ["uvloop", "uvloop", "lockfast"],
+    "eager": ["asyncio eager", "asyncio eager", "lockfast eager"],
 }
 
 
@@ -48,5 +48,5 @@ def test_every_loop_that_a_test_may_make_is_the_chosen_one(chosen):
 
 
 def test_a_loop_that_there_is_not_is_refused_with_those_that_there_are():
-    with pytest.raises(ValueError, match=r"HOLDFAST_TEST_LOOP=trio: .* one of uvloop"):
+    with pytest.raises(ValueError, match=r"LOCKFAST_TEST_LOOP=trio: .* one of uvloop"):
         on_the_chosen_loop({VARIABLE: "trio"})

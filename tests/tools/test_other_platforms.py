@@ -15,18 +15,18 @@ ROOT = Path(__file__).parents[2]
 SHOW = """
 import other_platforms  # as the first import of tests/conftest.py
 import asyncio, subprocess, sys, tempfile
-import holdfast
-from holdfast.platforms import here
+import lockfast
+from lockfast.platforms import here
 
 print(here.NAME)
 with tempfile.TemporaryDirectory() as folder:
     url = f"sqlite://{folder}/locks.db"
-    ask = f"import holdfast; print(holdfast.Locks({url!r}).lock('door').try_acquire())"
-    with holdfast.Locks(url) as locks, locks.lock("door"):
+    ask = f"import lockfast; print(lockfast.Locks({url!r}).lock('door').try_acquire())"
+    with lockfast.Locks(url) as locks, locks.lock("door"):
         subprocess.run([sys.executable, "-c", ask], check=True)
 
     async def again():
-        async with holdfast.AsyncLocks(url) as locks, locks.lock("door"):
+        async with lockfast.AsyncLocks(url) as locks, locks.lock("door"):
             print(here.file_system(locks._client.backend._database.connection.path))
 
     asyncio.run(again())
@@ -38,7 +38,7 @@ def shown(platform: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", SHOW],
         cwd=ROOT / "tests" / "shared",
-        env={**inherited, "HOLDFAST_TEST_PLATFORM": platform, "PYTHONUNBUFFERED": "1"},
+        env={**inherited, "LOCKFAST_TEST_PLATFORM": platform, "PYTHONUNBUFFERED": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -58,4 +58,4 @@ def test_every_process_of_a_test_is_in_the_same_disguise(platform, lines):
 
 
 def test_a_platform_that_there_is_not_is_refused_with_those_that_there_are():
-    assert "HOLDFAST_TEST_PLATFORM=beos: it is one of macos, windows" in shown("beos").stderr
+    assert "LOCKFAST_TEST_PLATFORM=beos: it is one of macos, windows" in shown("beos").stderr

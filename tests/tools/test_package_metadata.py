@@ -7,7 +7,7 @@ from doc_pages import ROOT
 
 from package_metadata import absolute
 
-ADDRESS = "https://example.org/holdfast"
+ADDRESS = "https://example.org/lockfast"
 
 
 def test_a_page_is_shown_by_the_code_host():

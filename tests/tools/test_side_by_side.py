@@ -12,7 +12,7 @@ import pytest
 import side_by_side
 from side_by_side import ALONE, BY_CLASS, EARLY, SEATED, LongestFirst
 
-from holdfast.challenge.eventually import PATIENCE
+from lockfast.challenge.eventually import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -73,11 +73,11 @@ def test_parentheses_go_only_when_they_held_nothing_but_an_await(
 
 def test_names_are_renamed_as_whole_tokens() -> None:
     source = (
-        "from holdfast._async.lock import AsyncLock\nLikeAsyncLock = my_async = AsyncLock.aclose"
+        "from lockfast._async.lock import AsyncLock\nLikeAsyncLock = my_async = AsyncLock.aclose"
     )
 
     assert sync_of(source) == (
-        "from holdfast._sync.lock import Lock\nLikeAsyncLock = my_async = Lock.close"
+        "from lockfast._sync.lock import Lock\nLikeAsyncLock = my_async = Lock.close"
     )
 
 
@@ -85,35 +85,35 @@ def test_names_are_renamed_as_whole_tokens() -> None:
     ("source", "expected"),
     [
         (
-            "from holdfast.runtime import aio as runtime",
-            "from holdfast.runtime import threads as runtime",
+            "from lockfast.runtime import aio as runtime",
+            "from lockfast.runtime import threads as runtime",
         ),
-        ("from holdfast.a.aio import Wire", "from holdfast.a.threads import Wire"),
-        ("from holdfast.a._async.b import c", "from holdfast.a._sync.b import c"),
+        ("from lockfast.a.aio import Wire", "from lockfast.a.threads import Wire"),
+        ("from lockfast.a._async.b import c", "from lockfast.a._sync.b import c"),
         (
             "from ..connection import (\n    aio as wire,\n)",
             "from ..connection import (\n    threads as wire,\n)",
         ),
         ("from .aio import Wire", "from .threads import Wire"),
-        ("import holdfast.runtime.aio as runtime", "import holdfast.runtime.threads as runtime"),
-        ("import os, holdfast.runtime.aio", "import os, holdfast.runtime.threads"),
+        ("import lockfast.runtime.aio as runtime", "import lockfast.runtime.threads as runtime"),
+        ("import os, lockfast.runtime.aio", "import os, lockfast.runtime.threads"),
         (
-            "import holdfast\nholdfast.runtime.aio.spawn(f)",
-            "import holdfast\nholdfast.runtime.threads.spawn(f)",
+            "import lockfast\nlockfast.runtime.aio.spawn(f)",
+            "import lockfast\nlockfast.runtime.threads.spawn(f)",
         ),
         (
-            "from holdfast.runtime import aio\naio.spawn(f'{aio}', self.aio)",
-            "from holdfast.runtime import threads\nthreads.spawn(f'{threads}', self.aio)",
+            "from lockfast.runtime import aio\naio.spawn(f'{aio}', self.aio)",
+            "from lockfast.runtime import threads\nthreads.spawn(f'{threads}', self.aio)",
         ),
-        ("x = 'holdfast.runtime.aio'", "x = 'holdfast.runtime.threads'"),
+        ("x = 'lockfast.runtime.aio'", "x = 'lockfast.runtime.threads'"),
         (
-            "# See holdfast.runtime.aio, and what _async says.",
-            "# See holdfast.runtime.threads, and what _sync says.",
+            "# See lockfast.runtime.aio, and what _async says.",
+            "# See lockfast.runtime.threads, and what _sync says.",
         ),
         ("flavour = '_async'", "flavour = '_sync'"),
     ],
 )
-def test_a_module_of_holdfast_is_exchanged_for_its_twin(source: str, expected: str) -> None:
+def test_a_module_of_lockfast_is_exchanged_for_its_twin(source: str, expected: str) -> None:
     assert sync_of(source) == expected
 
 
@@ -129,7 +129,7 @@ def test_a_module_of_holdfast_is_exchanged_for_its_twin(source: str, expected: s
         "class Asynchronous: ...",
     ],
 )
-def test_what_is_called_like_a_module_of_holdfast_stays(source: str) -> None:
+def test_what_is_called_like_a_module_of_lockfast_stays(source: str) -> None:
     assert sync_of(source) == source
 
 
@@ -138,7 +138,7 @@ def test_what_is_called_like_a_module_of_holdfast_stays(source: str) -> None:
     [
         ("""__all__ = ["AsyncLock"]""", """__all__ = ["Lock"]"""),
         ("""x: 'AsyncLock'""", """x: 'Lock'"""),
-        ("""x = "holdfast._async.lock" """, """x = "holdfast._sync.lock" """),
+        ("""x = "lockfast._async.lock" """, """x = "lockfast._sync.lock" """),
         ("""x = "AsyncLock is held" """, """x = "AsyncLock is held" """),
         ("""x = "await _async" """, """x = "await _async" """),
         ("""x = b"AsyncLock" """, """x = b"AsyncLock" """),

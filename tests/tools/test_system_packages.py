@@ -202,7 +202,7 @@ def test_what_a_killed_run_left_is_cleaned_up_by_the_next(
 ) -> None:
     machine.policy.write_text(system_packages.FORBID)
     if theirs is not None:
-        (machine.directory / "policy-rc.d.before-holdfast").write_text(theirs)
+        (machine.directory / "policy-rc.d.before-lockfast").write_text(theirs)
 
     machine.run()
 

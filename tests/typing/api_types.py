@@ -6,43 +6,43 @@ import asyncio
 import threading
 from typing import assert_type
 
-import holdfast
-from holdfast import fencing
+import lockfast
+from lockfast import fencing
 
 
 def sync_examples() -> None:
-    locks = holdfast.Locks("memory://", ttl=10.0, label="web")
+    locks = lockfast.Locks("memory://", ttl=10.0, label="web")
     lock = locks.lock("door", ttl=5.0, timeout=None, renew=True)
-    assert_type(lock, holdfast.Lock)
+    assert_type(lock, lockfast.Lock)
     with lock as lease:
-        assert_type(lease, holdfast.Lease)
+        assert_type(lease, lockfast.Lease)
         assert_type(lease.token, int)
         assert_type(locks.is_current(lease.sequencer), bool)
         assert_type(lease.lost.wait(1.0), bool)
-        assert_type(lease.guard(), holdfast.RevisionGuard)
+        assert_type(lease.guard(), lockfast.RevisionGuard)
         assert_type(lease.guard().key, bytes)
         assert_type(lease.guard().create_revision, int)
-    assert_type(lock.try_acquire(), holdfast.Lease | None)
+    assert_type(lock.try_acquire(), lockfast.Lease | None)
     with lock.acquire(timeout=5) as again:
         assert_type(again.remaining, float)
     with locks.all("a", "b") as leases:
-        assert_type(leases, tuple[holdfast.Lease, ...])
-    assert_type(holdfast.Locks.from_clients([object()], max_ttl=30), holdfast.Locks)
-    assert_type(locks.rwlock("config").read(), holdfast.Lock)
-    assert_type(locks.semaphore("pool", capacity=3), holdfast.Semaphore)
-    assert_type(locks.striped("user", 17, stripes=8, ttl=5.0), holdfast.Lock)
+        assert_type(leases, tuple[lockfast.Lease, ...])
+    assert_type(lockfast.Locks.from_clients([object()], max_ttl=30), lockfast.Locks)
+    assert_type(locks.rwlock("config").read(), lockfast.Lock)
+    assert_type(locks.semaphore("pool", capacity=3), lockfast.Semaphore)
+    assert_type(locks.striped("user", 17, stripes=8, ttl=5.0), lockfast.Lock)
     stock = locks.sharded("stock", shards=8, timeout=5)
-    assert_type(stock.try_acquire_any(), holdfast.ShardLease | None)
+    assert_type(stock.try_acquire_any(), lockfast.ShardLease | None)
     with stock as any_shard, stock.acquire_any(timeout=5) as same_shard:
-        assert_type(any_shard, holdfast.ShardLease)
+        assert_type(any_shard, lockfast.ShardLease)
         assert_type(same_shard.shard, int)
     seen = locks.inspect("door")
-    assert_type(seen, holdfast.Inspection)
-    assert_type(seen.closing, tuple[holdfast.Closing, ...])
+    assert_type(seen, lockfast.Inspection)
+    assert_type(seen.closing, tuple[lockfast.Closing, ...])
     assert_type(seen.closed_for, float)
     assert_type(seen.line[0].age, float)
-    assert_type(locks.break_("door", token=7), tuple[holdfast.Holder, ...])
-    assert_type(locks.break_("door", owner="saga-42"), tuple[holdfast.Holder, ...])
+    assert_type(locks.break_("door", token=7), tuple[lockfast.Holder, ...])
+    assert_type(locks.break_("door", owner="saga-42"), tuple[lockfast.Holder, ...])
 
     @locks.locked("order:{number}", if_held="skip")
     def ship(number: int, *, fast: bool = False) -> str:
@@ -76,29 +76,29 @@ def sync_examples() -> None:
     assert_type(guarded(7), str)
 
 
-def sync_handing_over(locks: holdfast.Locks) -> None:
+def sync_handing_over(locks: lockfast.Locks) -> None:
     lease = locks.lock("door").acquire(timeout=5, cancel=threading.Event())
     assert_type(lease.detach(), str)
-    assert_type(locks.adopt("text", renew=True, max_hold=60.0), holdfast.Lease)
+    assert_type(locks.adopt("text", renew=True, max_hold=60.0), lockfast.Lease)
     locks.adopt("text", ttl=5.0)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
     locks.lock("door").acquire(cancel=True)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     both = locks.all("a", "b")
-    assert_type(both.acquire(), tuple[holdfast.Lease, ...])
+    assert_type(both.acquire(), tuple[lockfast.Lease, ...])
     both.release()
 
 
-async def async_handing_over(locks: holdfast.AsyncLocks) -> None:
+async def async_handing_over(locks: lockfast.AsyncLocks) -> None:
     lease = await locks.lock("door").acquire(timeout=5, cancel=asyncio.Event())
     await locks.adopt(lease.detach())  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     assert_type(await lease.detach(), str)
-    assert_type(await locks.adopt("text"), holdfast.AsyncLease)
-    assert_type(await locks.break_("door", token=7), tuple[holdfast.Holder, ...])
+    assert_type(await locks.adopt("text"), lockfast.AsyncLease)
+    assert_type(await locks.break_("door", token=7), tuple[lockfast.Holder, ...])
     both = locks.all("a", "b")
-    assert_type(await both.acquire(), tuple[holdfast.AsyncLease, ...])
+    assert_type(await both.acquire(), tuple[lockfast.AsyncLease, ...])
     await both.release()
 
 
-def fencing_examples(lease: holdfast.Lease, connection: object, client: object) -> None:
+def fencing_examples(lease: lockfast.Lease, connection: object, client: object) -> None:
     fencing.fenced_update(connection, "stock", {"id": 7}, lease, {"left": 3})
     fencing.fenced_upsert(connection, ("shop", "stock"), {"id": 7}, ("door", 33), {}, fence="mark")
     fencing.seal(connection, "stock", {"id": 7}, fencing.passed_on(lease.sequencer, name="door"))
@@ -108,7 +108,7 @@ def fencing_examples(lease: holdfast.Lease, connection: object, client: object) 
     assert_type(fencing.fencing_headers(lease), dict[str, str])
 
 
-async def async_fencing_examples(lease: holdfast.AsyncLease, connection: object) -> None:
+async def async_fencing_examples(lease: lockfast.AsyncLease, connection: object) -> None:
     await fencing.async_fenced_update(connection, "stock", {"id": 7}, lease, {"left": 3})
     await fencing.async_fenced_upsert(connection, "stock", {"id": 7}, lease, {})
     await fencing.async_seal(connection, "stock", {"id": 7}, lease.sequencer)
@@ -118,18 +118,18 @@ async def async_fencing_examples(lease: holdfast.AsyncLease, connection: object)
 
 
 async def async_examples() -> None:
-    async with holdfast.AsyncLocks() as locks:
+    async with lockfast.AsyncLocks() as locks:
         lock = locks.lock("door")
         async with lock as lease:
-            assert_type(lease, holdfast.AsyncLease)
+            assert_type(lease, lockfast.AsyncLease)
             assert_type(await lease.lost.wait(), bool)
         async with await lock.acquire(timeout=5) as again:
             assert_type(again.token, int)
-        assert_type(await lock.try_acquire(), holdfast.AsyncLease | None)
+        assert_type(await lock.try_acquire(), lockfast.AsyncLease | None)
         assert_type(await lock.locked(), bool)
-        assert_type(await asyncio.create_task(lock.acquire(timeout=5)), holdfast.AsyncLease)
+        assert_type(await asyncio.create_task(lock.acquire(timeout=5)), lockfast.AsyncLease)
         async for one in locks.survey("door"):
-            assert_type(one, holdfast.Inspection)
+            assert_type(one, lockfast.Inspection)
 
         @locks.locked("order:{number}")
         async def ship(number: int) -> str:
@@ -144,6 +144,6 @@ async def async_examples() -> None:
         assert_type(await perhaps(7), str | int)
 
 
-async def a_forgotten_await(lock: holdfast.AsyncLock) -> None:
+async def a_forgotten_await(lock: lockfast.AsyncLock) -> None:
     if lock.try_acquire():  # pyright: ignore[reportGeneralTypeIssues]
         return

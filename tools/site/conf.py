@@ -11,9 +11,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
-project = "Holdfast"
-author = "the authors of Holdfast"
-copyright = "the authors of Holdfast; Apache-2.0"  # noqa: A001 - Sphinx calls it so
+project = "Lockfast"
+author = "the authors of Lockfast"
+copyright = "the authors of Lockfast; Apache-2.0"  # noqa: A001 - Sphinx calls it so
 release = PYPROJECT["project"]["version"]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings"]
@@ -34,7 +34,7 @@ python_maximum_signature_line_length = 76
 toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
-html_title = "Holdfast"
+html_title = "Lockfast"
 html_static_path = [str(Path(__file__).parent / "static")]
 html_css_files = ["site.css"]
 html_favicon = "static/logo.svg"

@@ -1,7 +1,7 @@
 """Docstrings are written for editors, in a little Markdown; Sphinx's autodoc reads another markup.
 
 A Sphinx extension: it rewrites the code spans and the indented examples of every docstring, and
-leaves out what is public only because the rooms of Holdfast call each other by it.
+leaves out what is public only because the rooms of Lockfast call each other by it.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ from typing import Any
 from both_flavours import Flavour
 from fault_scene import Scene
 
-from holdfast.backends.etcd import addresses, answers, requests
-from holdfast.backends.etcd.answers import Header
-from holdfast.backends.etcd.orphans import Orphans
-from holdfast.backends.etcd.requests import Request
-from holdfast.backends.etcd.standing import Standing
+from lockfast.backends.etcd import addresses, answers, requests
+from lockfast.backends.etcd.answers import Header
+from lockfast.backends.etcd.orphans import Orphans
+from lockfast.backends.etcd.requests import Request
+from lockfast.backends.etcd.standing import Standing
 
 Change = Callable[[Any, Request[Any]], tuple[Any, Request[Any]]]
 """Returns which wire is asked instead of this one, and what instead of the request."""

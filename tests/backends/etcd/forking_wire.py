@@ -12,11 +12,11 @@ import sys
 import threading
 import time
 
-from holdfast.backends.etcd import addresses, requests
-from holdfast.backends.etcd._async.members import AsyncMembers
-from holdfast.backends.etcd._sync.members import Members
-from holdfast.runtime import forking
-from holdfast.runtime.clock import Clock
+from lockfast.backends.etcd import addresses, requests
+from lockfast.backends.etcd._async.members import AsyncMembers
+from lockfast.backends.etcd._sync.members import Members
+from lockfast.runtime import forking
+from lockfast.runtime.clock import Clock
 
 PATIENCE = 30.0
 FORKS = 100

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.backends.etcd.http2 import frames, hpack
-from holdfast.backends.etcd.http2.frames import frame
+from lockfast.backends.etcd.http2 import frames, hpack
+from lockfast.backends.etcd.http2.frames import frame
 
 GREETING = frame(frames.SETTINGS, 0, 0)
 """Whoever says this is believed to be etcd."""

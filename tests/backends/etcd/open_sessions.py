@@ -6,12 +6,12 @@ from typing import Any
 
 from both_flavours import Flavour
 
-from holdfast.backends.etcd import addresses
-from holdfast.backends.etcd._async.wire import AsyncEtcdWire
-from holdfast.backends.etcd._sync.wire import EtcdWire
-from holdfast.backends.etcd.orphans import Orphans
-from holdfast.backends.sessions.claims import CarriedClaim
-from holdfast.model import Claim, Owner
+from lockfast.backends.etcd import addresses
+from lockfast.backends.etcd._async.wire import AsyncEtcdWire
+from lockfast.backends.etcd._sync.wire import EtcdWire
+from lockfast.backends.etcd.orphans import Orphans
+from lockfast.backends.sessions.claims import CarriedClaim
+from lockfast.model import Claim, Owner
 
 PATIENCE = 20.0
 
@@ -27,7 +27,7 @@ class OpenSession:
 
     def __init__(self, flavour: Flavour, url: str, *, ttl: float = 30.0) -> None:
         self._flavour = flavour
-        address = addresses.of_url(url, where=url, namespace="holdfast", options={})
+        address = addresses.of_url(url, where=url, namespace="lockfast", options={})
         kind = EtcdWire if flavour.name == "sync" else AsyncEtcdWire
         self.wire = flavour.call(
             kind, address, Orphans(), ttl=ttl, clock=flavour.clock, changed=lambda: None

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 from servers.etcd import shared_tls_server
 
-from holdfast import BackendUnavailable, ConfigurationError, OutcomeUnknown
-from holdfast.backends.etcd import refusals, requests
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.proxy import Proxy
+from lockfast import BackendUnavailable, ConfigurationError, OutcomeUnknown
+from lockfast.backends.etcd import refusals, requests
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.proxy import Proxy
 
 PATIENCE = 20.0
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import BackendUnavailable
-from holdfast.backends.etcd import addresses, requests
-from holdfast.backends.etcd._async.members import AsyncMembers
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.etcd import EtcdServer
-from holdfast.runtime.clock import Clock
+from lockfast import BackendUnavailable
+from lockfast.backends.etcd import addresses, requests
+from lockfast.backends.etcd._async.members import AsyncMembers
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.etcd import EtcdServer
+from lockfast.runtime.clock import Clock
 
 PATIENCE = 20.0
 

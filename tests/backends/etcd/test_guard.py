@@ -8,7 +8,7 @@ import itertools
 import pytest
 from backends.etcd.open_sessions import session_of
 
-from holdfast import ConfigurationError, LeaseLost, NotOwner, RevisionGuard
+from lockfast import ConfigurationError, LeaseLost, NotOwner, RevisionGuard
 
 LONG = 30.0
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from backends.etcd.open_sessions import OpenSession
 
-from holdfast import OutcomeUnknown
+from lockfast import OutcomeUnknown
 
 MANY = 20
 """More requests than one heartbeat may cost, whatever is answered."""

@@ -9,16 +9,16 @@ import pytest
 from backends.etcd.impostors import BEGINNING, GREETING, at_each_call, end, message, refusal
 from backends.etcd.wires import SessionWatches
 
-from holdfast import BackendMisbehaved, BackendUnavailable, LockError, OutcomeUnknown
-from holdfast.backends.etcd import refusals, requests
-from holdfast.backends.etcd.answers import NESTED, Ranged, Transacted, answer
-from holdfast.backends.etcd.connection import aio
-from holdfast.backends.etcd.http2 import calls, frames, hpack
-from holdfast.backends.etcd.http2.calls import Asked, Refusal, prefixed
-from holdfast.backends.etcd.http2.conversation import Conversation
-from holdfast.backends.etcd.http2.frames import NotHttp2, frame
-from holdfast.backends.etcd.protobuf import Unreadable, message_field, number_field
-from holdfast.challenge.eventually import eventually
+from lockfast import BackendMisbehaved, BackendUnavailable, LockError, OutcomeUnknown
+from lockfast.backends.etcd import refusals, requests
+from lockfast.backends.etcd.answers import NESTED, Ranged, Transacted, answer
+from lockfast.backends.etcd.connection import aio
+from lockfast.backends.etcd.http2 import calls, frames, hpack
+from lockfast.backends.etcd.http2.calls import Asked, Refusal, prefixed
+from lockfast.backends.etcd.http2.conversation import Conversation
+from lockfast.backends.etcd.http2.frames import NotHttp2, frame
+from lockfast.backends.etcd.protobuf import Unreadable, message_field, number_field
+from lockfast.challenge.eventually import eventually
 
 END = frames.END_HEADERS | frames.END_STREAM
 

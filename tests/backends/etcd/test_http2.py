@@ -24,10 +24,10 @@ from h2.settings import SettingCodes, Settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.backends.etcd.http2 import frames, hpack
-from holdfast.backends.etcd.http2.calls import Asked, Broken, Refusal, Streamed, head, prefixed
-from holdfast.backends.etcd.http2.conversation import Conversation
-from holdfast.backends.etcd.http2.frames import NotHttp2
+from lockfast.backends.etcd.http2 import frames, hpack
+from lockfast.backends.etcd.http2.calls import Asked, Broken, Refusal, Streamed, head, prefixed
+from lockfast.backends.etcd.http2.conversation import Conversation
+from lockfast.backends.etcd.http2.frames import NotHttp2
 
 HEAD = head(b"/etcdserverpb.KV/Txn", authority=b"127.0.0.1:2379", is_secure=False, token=b"t")
 BEGINNING = [(":status", "200"), ("content-type", "application/grpc")]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.backends.sessions.claims import CarriedClaim
-from holdfast.challenge.eventually import eventually
+from lockfast.backends.sessions.claims import CarriedClaim
+from lockfast.challenge.eventually import eventually
 
 LONG = 300
 """What is gone before this ttl is over was not found by a heartbeat that looks for strays."""

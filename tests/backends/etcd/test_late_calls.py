@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 from backends.etcd.impostors import GREETING, end, message
 
-from holdfast.backends.etcd.connection.aio import Link, Question
-from holdfast.backends.etcd.http2 import frames
-from holdfast.backends.etcd.http2.calls import Broken, prefixed
-from holdfast.backends.etcd.http2.frames import frame
+from lockfast.backends.etcd.connection.aio import Link, Question
+from lockfast.backends.etcd.http2 import frames
+from lockfast.backends.etcd.http2.calls import Broken, prefixed
+from lockfast.backends.etcd.http2.frames import frame
 
 LONG = 3600.0
 ONE_AT_A_TIME = frame(

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.backends.etcd import answers, protobuf, requests
-from holdfast.backends.etcd.answers import KeyValue, answer
-from holdfast.backends.etcd.http2.calls import Refusal
-from holdfast.backends.etcd.protobuf import (
+from lockfast.backends.etcd import answers, protobuf, requests
+from lockfast.backends.etcd.answers import KeyValue, answer
+from lockfast.backends.etcd.http2.calls import Refusal
+from lockfast.backends.etcd.protobuf import (
     Unreadable,
     bytes_field,
     fields,
@@ -17,8 +17,8 @@ from holdfast.backends.etcd.protobuf import (
     number_field,
     signed,
 )
-from holdfast.backends.etcd.requests import Is, Of
-from holdfast.challenge.eventually import eventually
+from lockfast.backends.etcd.requests import Is, Of
+from lockfast.challenge.eventually import eventually
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FIELD = st.integers(1, 2**29 - 1)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from backends.etcd.impostors import GREETING, at_each_call, refusal
 
-from holdfast.backends.etcd import requests
-from holdfast.backends.etcd.http2.calls import Refusal
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.etcd import EtcdServer
+from lockfast.backends.etcd import requests
+from lockfast.backends.etcd.http2.calls import Refusal
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.etcd import EtcdServer
 
 WORDS = ("etcdserver: no leader", "etcdserver: rpc not supported for learner")
 

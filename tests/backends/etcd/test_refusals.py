@@ -9,18 +9,18 @@ from backends.etcd.wires import OpenWire
 from refusals import PASSWORD
 from servers.etcd import shared_server, shared_tls_server
 
-from holdfast import (
+from lockfast import (
     BackendMisbehaved,
     BackendUnavailable,
     ConfigurationError,
     LockError,
     OutcomeUnknown,
 )
-from holdfast.backends.etcd import addresses, refusals, requests
-from holdfast.backends.etcd.connection import tls
-from holdfast.backends.etcd.http2.calls import Refusal
-from holdfast.challenge.servers.certificates import certificates
-from holdfast.challenge.servers.etcd import EtcdServer
+from lockfast.backends.etcd import addresses, refusals, requests
+from lockfast.backends.etcd.connection import tls
+from lockfast.backends.etcd.http2.calls import Refusal
+from lockfast.challenge.servers.certificates import certificates
+from lockfast.challenge.servers.etcd import EtcdServer
 
 WHERE = "etcd://127.0.0.1:2379"
 

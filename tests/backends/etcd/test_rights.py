@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from servers.etcd import shared_guarded_server, shared_tls_server
 
-from holdfast import BackendUnavailable, ConfigurationError, LeaseLost
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.certificates import certificates
-from holdfast.challenge.servers.etcd import EtcdServer
+from lockfast import BackendUnavailable, ConfigurationError, LeaseLost
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.certificates import certificates
+from lockfast.challenge.servers.etcd import EtcdServer
 
 TTL = 20.0
 
@@ -147,7 +147,7 @@ def test_a_min_hold_ends_on_a_server_that_is_full(filled):
 
     lease.release()
 
-    eventually(lambda: not server.keys("holdfast/n/"), what="nothing is left of it")
+    eventually(lambda: not server.keys("lockfast/n/"), what="nothing is left of it")
 
 
 def test_a_lease_with_a_lock_delay_is_broken_on_a_server_that_is_full(flavour, filled):

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.backends.etcd import records
-from holdfast.backends.etcd.answers import Header, KeyValue
-from holdfast.backends.etcd.keys import Keys, place_of, twin
-from holdfast.backends.etcd.orphans import Orphans
-from holdfast.backends.etcd.standing import EtcdLine, in_line
-from holdfast.backends.sessions.refusals import Unreadable
-from holdfast.model import ALL, Claim, Owner
+from lockfast.backends.etcd import records
+from lockfast.backends.etcd.answers import Header, KeyValue
+from lockfast.backends.etcd.keys import Keys, place_of, twin
+from lockfast.backends.etcd.orphans import Orphans
+from lockfast.backends.etcd.standing import EtcdLine, in_line
+from lockfast.backends.sessions.refusals import Unreadable
+from lockfast.model import ALL, Claim, Owner
 
-KEYS = Keys(b"shop/holdfast/")
+KEYS = Keys(b"shop/lockfast/")
 LEASE = 0x123456789
 
 
@@ -172,7 +172,7 @@ def test_an_answer_confirms_only_what_its_own_leader_knew(changed):
         (b"notes", b"theirs", "another program"),
         (b"00000001/x/1-1-1", b"theirs", "another program"),
         (b"00000001/c/1-1-1", b"theirs", "another program"),
-        (b"00000001/c/1-1-1", b'{"format": 2, "capacity": 1}', "newer Holdfast"),
+        (b"00000001/c/1-1-1", b'{"format": 2, "capacity": 1}', "newer Lockfast"),
     ],
 )
 def test_what_is_not_ours_is_refused_by_name(tail, value, words):

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import BackendUnavailable
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.runtime import threads
+from lockfast import BackendUnavailable
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.runtime import threads
 
 LONG = 300
 """What is gone before this ttl is over was ended by its client."""

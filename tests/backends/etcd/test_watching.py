@@ -9,15 +9,15 @@ from backends.etcd.impostors import GREETING, at_each_call
 from backends.etcd.wires import OpenWire, SessionWatches, Watcher
 from servers.etcd import shared_cluster
 
-from holdfast import BackendUnavailable
-from holdfast.backends.etcd import requests
-from holdfast.backends.etcd._sync import watcher as sync_watcher
-from holdfast.backends.etcd.http2 import frames
-from holdfast.backends.etcd.http2.frames import frame
-from holdfast.backends.etcd.watching import pulse
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.etcd import EtcdServer
-from holdfast.challenge.servers.proxy import Proxy
+from lockfast import BackendUnavailable
+from lockfast.backends.etcd import requests
+from lockfast.backends.etcd._sync import watcher as sync_watcher
+from lockfast.backends.etcd.http2 import frames
+from lockfast.backends.etcd.http2.frames import frame
+from lockfast.backends.etcd.watching import pulse
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.etcd import EtcdServer
+from lockfast.challenge.servers.proxy import Proxy
 
 STREAMS = "etcd_debugging_mvcc_watch_stream_total"
 """How many streams of watches a server has open."""

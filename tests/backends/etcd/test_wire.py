@@ -8,13 +8,13 @@ import threading
 import pytest
 from servers.etcd import shared_cluster, shared_tls_server
 
-from holdfast import BackendUnavailable, ConfigurationError, OutcomeUnknown
-from holdfast.backends.etcd import requests
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.certificates import certificates
-from holdfast.challenge.servers.etcd import EtcdServer
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.challenge.servers.starting import free_ports
+from lockfast import BackendUnavailable, ConfigurationError, OutcomeUnknown
+from lockfast.backends.etcd import requests
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.certificates import certificates
+from lockfast.challenge.servers.etcd import EtcdServer
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.challenge.servers.starting import free_ports
 
 SOON = 1.0
 """Less than a request may take, and more than one takes that is answered."""

@@ -8,13 +8,13 @@ from typing import Any
 
 from both_flavours import Flavour
 
-from holdfast.backends.etcd import addresses
-from holdfast.backends.etcd._async.members import AsyncMembers
-from holdfast.backends.etcd._async.watcher import AsyncWatcher
-from holdfast.backends.etcd._sync import watcher
-from holdfast.backends.etcd._sync.members import Members
-from holdfast.backends.etcd.answers import Watched, answer
-from holdfast.core.locating import masked
+from lockfast.backends.etcd import addresses
+from lockfast.backends.etcd._async.members import AsyncMembers
+from lockfast.backends.etcd._async.watcher import AsyncWatcher
+from lockfast.backends.etcd._sync import watcher
+from lockfast.backends.etcd._sync.members import Members
+from lockfast.backends.etcd.answers import Watched, answer
+from lockfast.core.locating import masked
 
 PATIENCE = 20.0
 """Nobody who is answered waits so long."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from holdfast.model import Claim, Owner
+from lockfast.model import Claim, Owner
 
 TTL = 60.0
 """Longer than any test: what is gone was not ended by its time."""

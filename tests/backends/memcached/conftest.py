@@ -10,11 +10,11 @@ import pytest
 from both_flavours import Flavour
 from refusals import Refusals
 
-from holdfast.backends.memcached._async.backend import AsyncMemcachedBackend
-from holdfast.backends.memcached._sync.backend import MemcachedBackend
-from holdfast.challenge.servers.memcached import MemcachedServer
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.errors import OutcomeUnknown
+from lockfast.backends.memcached._async.backend import AsyncMemcachedBackend
+from lockfast.backends.memcached._sync.backend import MemcachedBackend
+from lockfast.challenge.servers.memcached import MemcachedServer
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.errors import OutcomeUnknown
 
 PATIENCE = 20.0
 """What only a hang outlasts."""

@@ -6,11 +6,11 @@ import os
 
 from servers.memcached import shared_server
 
-from holdfast import AsyncBackend, Backend
-from holdfast.backends.memcached._async.backend import AsyncMemcachedBackend
-from holdfast.backends.memcached._sync.backend import MemcachedBackend
-from holdfast.runtime.clock import Clock
-from holdfast.testing import AsyncBackendContract, BackendContract
+from lockfast import AsyncBackend, Backend
+from lockfast.backends.memcached._async.backend import AsyncMemcachedBackend
+from lockfast.backends.memcached._sync.backend import MemcachedBackend
+from lockfast.runtime.clock import Clock
+from lockfast.testing import AsyncBackendContract, BackendContract
 
 
 class _Namespace:

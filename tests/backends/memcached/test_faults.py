@@ -6,10 +6,10 @@ import pytest
 from backends.memcached.claims import TTL, claim_to
 from full_table import full_table
 
-from holdfast import BackendUnavailable, LeaseLost, OutcomeUnknown
-from holdfast.challenge.eventually import eventually as until
-from holdfast.challenge.servers.memcached import PATIENCE, MemcachedServer
-from holdfast.model import Grant
+from lockfast import BackendUnavailable, LeaseLost, OutcomeUnknown
+from lockfast.challenge.eventually import eventually as until
+from lockfast.challenge.servers.memcached import PATIENCE, MemcachedServer
+from lockfast.model import Grant
 
 RENEWED_SOON = 12.0
 """A ttl: renewed after a third of it, with time left for a machine that stands still."""

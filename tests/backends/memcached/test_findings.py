@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.backends.memcached.addresses import address_of_url
-from holdfast.backends.memcached.findings import Facts, findings
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.memcached import MemcachedServer
+from lockfast.backends.memcached.addresses import address_of_url
+from lockfast.backends.memcached.findings import Facts, findings
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.memcached import MemcachedServer
 
 
 def test_a_server_that_lost_nothing_is_well(finding):

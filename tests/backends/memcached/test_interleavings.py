@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 from backends.memcached.claims import claim_to
 
-from holdfast import LeaseLost
-from holdfast.challenge.servers.memcached import PATIENCE
-from holdfast.model import Grant, Held
+from lockfast import LeaseLost
+from lockfast.challenge.servers.memcached import PATIENCE
+from lockfast.model import Grant, Held
 
 
 @pytest.fixture

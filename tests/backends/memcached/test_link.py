@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from holdfast import BackendUnavailable, OutcomeUnknown
-from holdfast.backends.memcached import meta
-from holdfast.backends.memcached.connection.aio import Link
-from holdfast.backends.memcached.refusals import refused
-from holdfast.runtime.clock import Clock
+from lockfast import BackendUnavailable, OutcomeUnknown
+from lockfast.backends.memcached import meta
+from lockfast.backends.memcached.connection.aio import Link
+from lockfast.backends.memcached.refusals import refused
+from lockfast.runtime.clock import Clock
 
 
 class Transport:
@@ -28,7 +28,7 @@ class Transport:
 
 async def answered(data: bytes) -> list[object]:
     """Return what two requests get, of which the answers come in one packet."""
-    link = Link(b"holdfast", Clock(), where="here")
+    link = Link(b"lockfast", Clock(), where="here")
     link.connection_made(Transport())  # type: ignore[arg-type]
     moment = asyncio.get_running_loop().time() + 60
     both = [link.send(meta.NOOP, deadline=moment) for _ in range(2)]
@@ -65,7 +65,7 @@ def test_a_server_without_room_may_say_so_before_it_is_asked():
     """As memcached does as soon as it has accepted: what was not sent by then is not sent."""
 
     async def play() -> None:
-        link, transport = Link(b"holdfast", Clock(), where="here"), Transport()
+        link, transport = Link(b"lockfast", Clock(), where="here"), Transport()
         link.connection_made(transport)  # type: ignore[arg-type]
         asked = link.send(meta.NOOP, deadline=asyncio.get_running_loop().time() + 60)
 
@@ -83,7 +83,7 @@ def test_another_refusal_that_comes_before_it_was_asked_for_is_no_answer():
     """The server may do what is sent after it."""
 
     async def play() -> None:
-        link = Link(b"holdfast", Clock(), where="here")
+        link = Link(b"lockfast", Clock(), where="here")
         link.connection_made(Transport())  # type: ignore[arg-type]
         asked = link.send(meta.NOOP, deadline=asyncio.get_running_loop().time() + 60)
 

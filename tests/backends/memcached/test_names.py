@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.backends.memcached.keys import LONGEST, key_of
-from holdfast.challenge.eventually import eventually
+from lockfast.backends.memcached.keys import LONGEST, key_of
+from lockfast.challenge.eventually import eventually
 
 ODD = (
     "with space",

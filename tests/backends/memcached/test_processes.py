@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import LeaseLost
-from holdfast.challenge.servers.memcached import PATIENCE
+from lockfast import LeaseLost
+from lockfast.challenge.servers.memcached import PATIENCE
 
 
 @pytest.fixture

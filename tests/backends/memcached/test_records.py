@@ -8,10 +8,10 @@ import time
 import pytest
 from backends.memcached.claims import claim_to
 
-from holdfast import ConfigurationError, TokenUnavailable
-from holdfast.backends.memcached.records import Record, State, record_of, seconds_for, unheld
-from holdfast.options import LONGEST_TTL
-from holdfast.urls import ROOMS, backend_class
+from lockfast import ConfigurationError, TokenUnavailable
+from lockfast.backends.memcached.records import Record, State, record_of, seconds_for, unheld
+from lockfast.options import LONGEST_TTL
+from lockfast.urls import ROOMS, backend_class
 
 THIRTY_DAYS = 30 * 86_400
 
@@ -77,7 +77,7 @@ def test_a_record_reads_as_it_was_written():
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(b"hello", "not of Holdfast"), (b"", "not of Holdfast"), (b"2 later", "Upgrade")],
+    [(b"hello", "not of Lockfast"), (b"", "not of Lockfast"), (b"2 later", "Upgrade")],
 )
 def test_an_item_of_another_is_refused_and_left_alone(flavour, server, namespace, value, words):
     """By a sentence that says which key it is."""

@@ -6,9 +6,9 @@ import pytest
 from refusal import refusal as told_by
 from refusals import PASSWORD
 
-from holdfast import BackendUnavailable, ConfigurationError, Locks
-from holdfast.challenge.servers.certificates import certificates
-from holdfast.challenge.servers.memcached import MemcachedServer, Talk
+from lockfast import BackendUnavailable, ConfigurationError, Locks
+from lockfast.challenge.servers.certificates import certificates
+from lockfast.challenge.servers.memcached import MemcachedServer, Talk
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_a_server_that_lists_no_keys_says_so(flavour, outliving):
     locks = flavour.locks(server.url)
     locks.lock("door").acquire()
 
-    with pytest.raises(ConfigurationError, match="holdfast show"):
+    with pytest.raises(ConfigurationError, match="lockfast show"):
         list(locks.survey())
 
     assert locks.inspect("door").holders

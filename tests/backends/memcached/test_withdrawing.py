@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 from backends.memcached.claims import claim_to
 
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.memcached import PATIENCE
-from holdfast.errors import OutcomeUnknown
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.memcached import PATIENCE
+from lockfast.errors import OutcomeUnknown
 
 ROUNDS, AT_ONCE = 5, 40
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from holdfast import AsyncBackend, Backend
-from holdfast.backends.memory._async.backend import AsyncMemoryBackend
-from holdfast.backends.memory._sync.backend import MemoryBackend
-from holdfast.backends.memory.store import MemoryStore
-from holdfast.runtime.clock import Clock
-from holdfast.testing import AsyncBackendContract, BackendContract
+from lockfast import AsyncBackend, Backend
+from lockfast.backends.memory._async.backend import AsyncMemoryBackend
+from lockfast.backends.memory._sync.backend import MemoryBackend
+from lockfast.backends.memory.store import MemoryStore
+from lockfast.runtime.clock import Clock
+from lockfast.testing import AsyncBackendContract, BackendContract
 
 
 class TestAsync(AsyncBackendContract):

@@ -11,12 +11,12 @@ from both_flavours import Flavour
 from refusals import Refusals
 from servers.mariadb import shared_server
 
-from holdfast.backends.mysql._async.wire import AsyncMysqlWire
-from holdfast.backends.mysql._sync.wire import MysqlWire
-from holdfast.backends.mysql.addresses import address_of_url
-from holdfast.backends.mysql.schema import Tables
-from holdfast.backends.sql.steps import Ask
-from holdfast.challenge.servers.mariadb import MariadbServer
+from lockfast.backends.mysql._async.wire import AsyncMysqlWire
+from lockfast.backends.mysql._sync.wire import MysqlWire
+from lockfast.backends.mysql.addresses import address_of_url
+from lockfast.backends.mysql.schema import Tables
+from lockfast.backends.sql.steps import Ask
+from lockfast.challenge.servers.mariadb import MariadbServer
 
 PATIENCE = 20.0
 """What only a hang outlasts."""

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 import pytest
 from servers import mariadb, mysql
 
-from holdfast.challenge.servers.mariadb import MariadbServer
-from holdfast.challenge.servers.mysql import MysqlServer
-from holdfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+from lockfast.challenge.servers.mariadb import MariadbServer
+from lockfast.challenge.servers.mysql import MysqlServer
+from lockfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
 
 KINDS = [pytest.param(one, id=one.kind) for one in (MariadbServer, MysqlServer)]
 """Classes: for a test that needs a server of its own."""

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from asyncmy.errors import OperationalError
 
-from holdfast import BackendUnavailable, OutcomeUnknown
-from holdfast.backends.mysql import session, session_variables
-from holdfast.backends.mysql.link import aio
-from holdfast.backends.sql.pool.threads import JUST_NOW
-from holdfast.backends.sql.steps import Ask, AskMany
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.mariadb import MariadbServer
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.runtime.clock import Clock
+from lockfast import BackendUnavailable, OutcomeUnknown
+from lockfast.backends.mysql import session, session_variables
+from lockfast.backends.mysql.link import aio
+from lockfast.backends.sql.pool.threads import JUST_NOW
+from lockfast.backends.sql.steps import Ask, AskMany
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.mariadb import MariadbServer
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.runtime.clock import Clock
 
 ME = "SELECT CONNECTION_ID()"
 

@@ -6,11 +6,11 @@ import os
 
 from servers import mariadb
 
-from holdfast import AsyncBackend, Backend
-from holdfast.backends.mysql._async.backend import AsyncMysqlBackend
-from holdfast.backends.mysql._sync.backend import MysqlBackend
-from holdfast.runtime.clock import Clock
-from holdfast.testing import AsyncBackendContract, BackendContract
+from lockfast import AsyncBackend, Backend
+from lockfast.backends.mysql._async.backend import AsyncMysqlBackend
+from lockfast.backends.mysql._sync.backend import MysqlBackend
+from lockfast.runtime.clock import Clock
+from lockfast.testing import AsyncBackendContract, BackendContract
 
 
 class Namespace:

@@ -11,14 +11,14 @@ import os
 from backends.sql.lent import LentEngine
 from servers.mariadb import shared_server
 
-from holdfast import AsyncBackend, Backend
-from holdfast.backends.mysql._async.backend import AsyncMysqlBackend
-from holdfast.backends.mysql._sync.backend import MysqlBackend
-from holdfast.runtime.clock import Clock
-from holdfast.testing._async.contract.failing import AsyncLawsOfFailing
-from holdfast.testing._async.contract.holding import AsyncLawsOfHolding
-from holdfast.testing._sync.contract.failing import LawsOfFailing
-from holdfast.testing._sync.contract.holding import LawsOfHolding
+from lockfast import AsyncBackend, Backend
+from lockfast.backends.mysql._async.backend import AsyncMysqlBackend
+from lockfast.backends.mysql._sync.backend import MysqlBackend
+from lockfast.runtime.clock import Clock
+from lockfast.testing._async.contract.failing import AsyncLawsOfFailing
+from lockfast.testing._async.contract.holding import AsyncLawsOfHolding
+from lockfast.testing._sync.contract.failing import LawsOfFailing
+from lockfast.testing._sync.contract.holding import LawsOfHolding
 
 
 class _Namespace:

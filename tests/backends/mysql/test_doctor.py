@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from backends.mysql import each_server
 
-from holdfast import Finding
-from holdfast.backends.mysql.findings import findings, of_session
-from holdfast.backends.mysql.schema import Tables
-from holdfast.backends.sql.clock_findings import ahead, clock
+from lockfast import Finding
+from lockfast.backends.mysql.findings import findings, of_session
+from lockfast.backends.mysql.schema import Tables
+from lockfast.backends.sql.clock_findings import ahead, clock
 
 NEEDED = "SELECT, INSERT, UPDATE, DELETE"
 
@@ -65,7 +65,7 @@ def test_tables_that_the_first_use_makes_are_not_made_for_it(found, server, unma
 
     assert said.level == "note"
     assert unmade.door in said.message
-    assert "holdfast init" in said.remedy
+    assert "lockfast init" in said.remedy
     assert not server.run("SHOW TABLES LIKE %s", f"{unmade.table}%", database="test")
 
 
@@ -110,7 +110,7 @@ def test_a_table_of_somebody_else(found, server, unmade) -> None:
     said = found(unmade)["permissions"]
 
     assert said.level == "error"
-    assert "is not Holdfast's door table" in said.message
+    assert "is not Lockfast's door table" in said.message
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,17 @@ import pytest
 from backends.mysql import each_server
 from long_lines import LongLines
 
-from holdfast.backends.mysql._sync.backend import MysqlBackend
-from holdfast.backends.mysql.schema import CLAIM
-from holdfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
-from holdfast.runtime.clock import Clock
+from lockfast.backends.mysql._sync.backend import MysqlBackend
+from lockfast.backends.mysql.schema import CLAIM
+from lockfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+from lockfast.runtime.clock import Clock
 
 MORE = f"""
-INSERT INTO holdfast_place (`key`, arrived, {", ".join(CLAIM)})
+INSERT INTO lockfast_place (`key`, arrived, {", ".join(CLAIM)})
 SELECT `key`, arrived + seq, CONCAT('more ', seq), CONCAT('client of ', seq),
     {", ".join([*CLAIM][2:])}
-FROM holdfast_place, JSON_TABLE(%s, '$[*]' COLUMNS (seq INT PATH '$')) AS further
-WHERE `key` = %s AND arrived = (SELECT MAX(arrived) FROM holdfast_place WHERE `key` = %s)
+FROM lockfast_place, JSON_TABLE(%s, '$[*]' COLUMNS (seq INT PATH '$')) AS further
+WHERE `key` = %s AND arrived = (SELECT MAX(arrived) FROM lockfast_place WHERE `key` = %s)
 """
 
 
@@ -31,9 +31,9 @@ class CountedRows:
         self.backend = MysqlBackend(url=server.url(), location="here", clock=Clock())
 
     def lengthen(self, name: str, by: int) -> None:
-        key = f"holdfast\0{name}".encode()
+        key = f"lockfast\0{name}".encode()
         self._server.run(MORE, json.dumps([*range(1, by + 1)]), key, key, database="test")
-        count = "UPDATE holdfast_door SET crowd = crowd + %s WHERE `key` = %s"
+        count = "UPDATE lockfast_door SET crowd = crowd + %s WHERE `key` = %s"
         self._server.run(count, by, key, database="test")
 
     def read(self) -> float:

@@ -13,9 +13,9 @@ from backends.mysql import each_server
 from backends.sql.making_laws import MakingLaws, made
 from click.testing import CliRunner, Result
 
-from holdfast import ConfigurationError
-from holdfast.backends.mysql.schema import Tables
-from holdfast.cli.app import app
+from lockfast import ConfigurationError
+from lockfast.backends.mysql.schema import Tables
+from lockfast.cli.app import app
 
 server = each_server.server
 
@@ -48,7 +48,7 @@ def test_who_finds_them_there_needs_no_right_to_make_any(
 
 
 def test_who_may_not_make_them_is_told(wire_to, server, user, unmade) -> None:
-    with pytest.raises(ConfigurationError, match="let one who may run `holdfast init`"):
+    with pytest.raises(ConfigurationError, match="let one who may run `lockfast init`"):
         made(wire_to(server.url(user=user)), unmade)
 
 

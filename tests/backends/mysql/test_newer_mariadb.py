@@ -9,11 +9,11 @@ from __future__ import annotations
 from backends.mysql import test_contract as on_mariadb
 from servers import mariadb
 
-from holdfast import Backend
-from holdfast.backends.mysql._sync.backend import MysqlBackend
-from holdfast.runtime.clock import Clock
-from holdfast.testing._sync.contract.living import LawsOfLiving
-from holdfast.testing._sync.contract.losing import LawsOfLosing
+from lockfast import Backend
+from lockfast.backends.mysql._sync.backend import MysqlBackend
+from lockfast.runtime.clock import Clock
+from lockfast.testing._sync.contract.living import LawsOfLiving
+from lockfast.testing._sync.contract.losing import LawsOfLosing
 
 
 class TestSync(on_mariadb.Namespace, LawsOfLiving, LawsOfLosing):

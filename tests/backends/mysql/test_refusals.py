@@ -9,10 +9,10 @@ import pytest
 from backends.mysql import each_server
 from refusals import PASSWORD
 
-from holdfast import BackendUnavailable, ConfigurationError, Locks
-from holdfast.backends.mysql.schema import Tables
-from holdfast.challenge.servers.mariadb import MariadbServer
-from holdfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+from lockfast import BackendUnavailable, ConfigurationError, Locks
+from lockfast.backends.mysql.schema import Tables
+from lockfast.challenge.servers.mariadb import MariadbServer
+from lockfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
 
 EVERYTHING = "SELECT, INSERT, UPDATE, DELETE, CREATE"
 
@@ -91,7 +91,7 @@ def test_a_server_without_room_for_another_connection(refusal, guarded) -> None:
     [
         ("(k int)", "it has no column 'key'"),
         ("ENGINE=MyISAM", "is a table of MyISAM, which has no transactions"),
-        ("COMMENT='Holdfast, format 9'", "was made by a newer Holdfast (format 9"),
+        ("COMMENT='Lockfast, format 9'", "was made by a newer Lockfast (format 9"),
         ("MODIFY token varchar(9)", "its column 'token' is varchar instead of bigint"),
     ],
 )

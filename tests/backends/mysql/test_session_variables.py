@@ -14,10 +14,10 @@ from backends.mysql import each_server
 from backends.sql.lent import PATIENT, lent_connection
 from backends.sql.session_variable_laws import HostileDefaultsLaws, unclear
 
-from holdfast import BackendUnavailable, ConfigurationError
-from holdfast.backends.mysql.session_variables import LEFT, PINNED
-from holdfast.challenge.servers.mariadb import MariadbServer
-from holdfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+from lockfast import BackendUnavailable, ConfigurationError
+from lockfast.backends.mysql.session_variables import LEFT, PINNED
+from lockfast.challenge.servers.mariadb import MariadbServer
+from lockfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
 
 # Limits of time are short but for a machine that stands still: the first statements of a session,
 # which pin them, are subject to them.

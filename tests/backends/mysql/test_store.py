@@ -11,11 +11,11 @@ from backends.mysql.waits import who_wait
 from both_flavours import number_waiting
 from odd_names import are_distinct
 
-from holdfast.backends.mysql.dialect import MysqlDialect
-from holdfast.backends.mysql.schema import Tables
-from holdfast.backends.mysql.statements import NOW
-from holdfast.challenge.eventually import eventually
-from holdfast.core.naming import storage_key
+from lockfast.backends.mysql.dialect import MysqlDialect
+from lockfast.backends.mysql.schema import Tables
+from lockfast.backends.mysql.statements import NOW
+from lockfast.challenge.eventually import eventually
+from lockfast.core.naming import storage_key
 
 server = each_server.server
 
@@ -55,7 +55,7 @@ def test_the_time_is_read_after_the_lock_was_waited_for(flavour, wire, server, n
         return dialect.seen((yield dialect.door(key, front=2, locked=True))).now
 
     with server.connect("test", autocommit=False) as other, other.cursor() as cursor:
-        cursor.execute("SELECT * FROM holdfast_door WHERE `key` = %s FOR UPDATE", (key,))
+        cursor.execute("SELECT * FROM lockfast_door WHERE `key` = %s FOR UPDATE", (key,))
         waiting = flavour.start(wire.transact, steps)
         eventually(lambda: who_wait(server), what="it waits for the row")
         cursor.execute("SET time_zone = '+00:00'")
@@ -73,10 +73,10 @@ def test_an_idle_name_is_one_row_and_can_be_swept(flavour, server, namespace) ->
     locks = flavour.locks(server.url(database), **PATIENT)
     first = locks.lock("door").acquire(timeout=20)
     first.release()
-    rows = "SELECT (SELECT count(*) FROM holdfast_door), (SELECT count(*) FROM holdfast_place)"
+    rows = "SELECT (SELECT count(*) FROM lockfast_door), (SELECT count(*) FROM lockfast_place)"
     assert server.run(rows, database=database) == ((1, 0),)
 
-    sweep = "DELETE FROM holdfast_door WHERE id = '' AND crowd = 0 AND last_token < "
+    sweep = "DELETE FROM lockfast_door WHERE id = '' AND crowd = 0 AND last_token < "
     server.run(f"{sweep} (UNIX_TIMESTAMP() + 86400) * 1000000", database=database)
 
     assert server.run(rows, database=database) == ((0, 0),)

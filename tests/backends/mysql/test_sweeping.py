@@ -10,12 +10,12 @@ import pytest
 from backends.mysql import each_server
 from backends.sql.sweeping_laws import ALL, Names, SweepingLaws, claim
 
-from holdfast.backends.mysql.statements import Statements
-from holdfast.backends.mysql.sweeping import MysqlBroom
-from holdfast.backends.sql._async import wire as async_wire
-from holdfast.backends.sql._sync import wire as sync_wire
-from holdfast.backends.sql.steps import Ask
-from holdfast.challenge.eventually import eventually
+from lockfast.backends.mysql.statements import Statements
+from lockfast.backends.mysql.sweeping import MysqlBroom
+from lockfast.backends.sql._async import wire as async_wire
+from lockfast.backends.sql._sync import wire as sync_wire
+from lockfast.backends.sql.steps import Ask
+from lockfast.challenge.eventually import eventually
 
 server = each_server.server
 

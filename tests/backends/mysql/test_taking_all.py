@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from backends.mysql import each_server
 
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.proxy import Proxy
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.proxy import Proxy
 
 NAMES = ("c", "a", "b", "d")
 

@@ -14,20 +14,20 @@ from backends.mysql import each_server
 from backends.sql.together_laws import TogetherLaws
 from going_together import FIRST, PATIENCE, Subject, claim, names, until
 
-from holdfast import LockError, OutcomeUnknown
-from holdfast.backends.mysql._async.wire import AsyncMysqlWire
-from holdfast.backends.mysql.addresses import address_of_url
-from holdfast.backends.mysql.statements import Statements
-from holdfast.backends.sql._async import together as async_together
-from holdfast.backends.sql._async.together import AsyncTogether
-from holdfast.backends.sql._sync import together as sync_together
-from holdfast.backends.sql.deeds import Deed, What
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.core.naming import storage_key
-from holdfast.runtime.clock import Clock
+from lockfast import LockError, OutcomeUnknown
+from lockfast.backends.mysql._async.wire import AsyncMysqlWire
+from lockfast.backends.mysql.addresses import address_of_url
+from lockfast.backends.mysql.statements import Statements
+from lockfast.backends.sql._async import together as async_together
+from lockfast.backends.sql._async.together import AsyncTogether
+from lockfast.backends.sql._sync import together as sync_together
+from lockfast.backends.sql.deeds import Deed, What
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.core.naming import storage_key
+from lockfast.runtime.clock import Clock
 
-BATCH = "holdfast_deeds"
+BATCH = "lockfast_deeds"
 """What stands in every statement of a batch, and in no other."""
 
 server = each_server.server

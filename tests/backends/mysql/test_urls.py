@@ -7,10 +7,10 @@ from functools import partial
 
 import pytest
 
-from holdfast import ConfigurationError
-from holdfast.backends.sql.steps import Ask
-from holdfast.challenge.servers.certificates import certificates, copied_for
-from holdfast.challenge.servers.mariadb import MariadbServer
+from lockfast import ConfigurationError
+from lockfast.backends.sql.steps import Ask
+from lockfast.challenge.servers.certificates import certificates, copied_for
+from lockfast.challenge.servers.mariadb import MariadbServer
 
 CIPHER = "SHOW SESSION STATUS LIKE 'Ssl_cipher'"
 
@@ -112,7 +112,7 @@ def test_the_removed_advisory_mode_is_refused_saying_what_to_use_instead(flavour
 
         told = str(caught.value)
         assert told.startswith(f"{scheme}:// no longer has mode=advisory: leave the option out")
-        assert "holdfast init" in told
+        assert "lockfast init" in told
         assert "schema" not in told  # MySQL has none besides the database
         assert "docs/how-to/from-pg-advisory-lock.md" in told
         assert "s3cret" not in told

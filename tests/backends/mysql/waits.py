@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from holdfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+from lockfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
 
 WAITS = """
 SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'

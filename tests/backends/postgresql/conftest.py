@@ -11,12 +11,12 @@ import pytest
 from both_flavours import FLAVOURS, Flavour
 from servers.postgresql import shared_server
 
-from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
-from holdfast.backends.postgresql._sync.wire import PostgresqlWire
-from holdfast.backends.postgresql.addresses import address_of_url
-from holdfast.backends.postgresql.schema import Tables
-from holdfast.backends.sql.steps import Ask
-from holdfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast.backends.postgresql._async.wire import AsyncPostgresqlWire
+from lockfast.backends.postgresql._sync.wire import PostgresqlWire
+from lockfast.backends.postgresql.addresses import address_of_url
+from lockfast.backends.postgresql.schema import Tables
+from lockfast.backends.sql.steps import Ask
+from lockfast.challenge.servers.postgresql import PostgresqlServer
 
 PATIENCE = 20.0
 """What only a hang outlasts."""

@@ -8,17 +8,17 @@ import time
 
 import pytest
 
-from holdfast import BackendUnavailable, OutcomeUnknown
-from holdfast.backends.postgresql import session_variables
-from holdfast.backends.postgresql._sync.wire import PostgresqlWire
-from holdfast.backends.postgresql.addresses import address_of_url
-from holdfast.backends.sql.steps import Ask, AskMany
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.postgresql import PostgresqlServer
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.runtime.clock import Clock
+from lockfast import BackendUnavailable, OutcomeUnknown
+from lockfast.backends.postgresql import session_variables
+from lockfast.backends.postgresql._sync.wire import PostgresqlWire
+from lockfast.backends.postgresql.addresses import address_of_url
+from lockfast.backends.sql.steps import Ask, AskMany
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.runtime.clock import Clock
 
-MINE = "application_name = 'holdfast'"
+MINE = "application_name = 'lockfast'"
 
 
 def sessions(server: PostgresqlServer, which: str = "true") -> int:

@@ -12,24 +12,24 @@ from itertools import pairwise
 import pytest
 from long_lines import LongLine, LongLines
 
-from holdfast.backends.postgresql._sync.backend import PostgresqlBackend
-from holdfast.backends.postgresql.schema import CLAIM, Tables
-from holdfast.backends.postgresql.statements import Statements
-from holdfast.backends.sql.deeds import Deed, What
-from holdfast.challenge.servers.postgresql import PostgresqlServer
-from holdfast.model import Claim
-from holdfast.runtime.clock import Clock
+from lockfast.backends.postgresql._sync.backend import PostgresqlBackend
+from lockfast.backends.postgresql.schema import CLAIM, Tables
+from lockfast.backends.postgresql.statements import Statements
+from lockfast.backends.sql.deeds import Deed, What
+from lockfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast.model import Claim
+from lockfast.runtime.clock import Clock
 
 SETTINGS = {"shared_preload_libraries": "pg_stat_statements", "autovacuum": "off"}
 
 MORE = f"""
-INSERT INTO holdfast_place (key, arrived, {", ".join(CLAIM)})
+INSERT INTO lockfast_place (key, arrived, {", ".join(CLAIM)})
 SELECT key, arrived + n, 'more ' || n, 'client of ' || n, {", ".join([*CLAIM][2:])}
-FROM holdfast_place, generate_series(1, %s) AS n
-WHERE key = %s AND arrived = (SELECT max(arrived) FROM holdfast_place WHERE key = %s)
+FROM lockfast_place, generate_series(1, %s) AS n
+WHERE key = %s AND arrived = (SELECT max(arrived) FROM lockfast_place WHERE key = %s)
 """
 NAMES = f"""
-INSERT INTO holdfast_door (key, {", ".join(CLAIM)}, capacity, last_token, crowd, head)
+INSERT INTO lockfast_door (key, {", ".join(CLAIM)}, capacity, last_token, crowd, head)
 SELECT convert_to('other ' || n, 'UTF8'),
     '', '', '', NULL, 0, 0, 0, 0, 0, 0, 0, 0, '', 1, 1, 0, 0
 FROM generate_series(1, %s) AS n
@@ -56,9 +56,9 @@ class CountedPages:
         self.backend = PostgresqlBackend(url=url, location="here", clock=Clock(), connections=1)
 
     def lengthen(self, name: str, by: int) -> None:
-        key = f"holdfast\0{name}".encode()
+        key = f"lockfast\0{name}".encode()
         self.run(MORE, by, key, key)
-        self.run("UPDATE holdfast_door SET crowd = crowd + %s WHERE key = %s", by, key)
+        self.run("UPDATE lockfast_door SET crowd = crowd + %s WHERE key = %s", by, key)
 
     def read(self) -> float:
         return float(self.run(PAGES)[0][0])
@@ -86,7 +86,7 @@ def store(server) -> Iterator[CountedPages]:
     one = CountedPages(server)
     yield one
     one.backend.close()
-    server.run("DROP TABLE holdfast_door, holdfast_place")
+    server.run("DROP TABLE lockfast_door, lockfast_place")
 
 
 @pytest.fixture(params=["never", "when small"])
@@ -94,7 +94,7 @@ def kept(request, store) -> CountedPages:
     """Say when the tables were cleaned, before anybody made a plan."""
     LongLine(store, 10)
     if request.param == "when small":
-        store.run("VACUUM ANALYZE holdfast_door, holdfast_place")
+        store.run("VACUUM ANALYZE lockfast_door, lockfast_place")
     return store
 
 

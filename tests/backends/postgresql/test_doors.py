@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.backends.postgresql.dialect import Dialect
-from holdfast.backends.sql.steps import Ask
-from holdfast.challenge.eventually import eventually
+from lockfast.backends.postgresql.dialect import Dialect
+from lockfast.backends.sql.steps import Ask
+from lockfast.challenge.eventually import eventually
 
 OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
 KEY = b"test\0door"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from backends.sql.making_laws import MakingLaws, are_there, dropped, made
 
-from holdfast import ConfigurationError
-from holdfast.backends.postgresql.schema import Tables
+from lockfast import ConfigurationError
+from lockfast.backends.postgresql.schema import Tables
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_who_may_not_make_them_is_told(wire_to, server, user, elsewhere, schema_
         server.run(f"CREATE SCHEMA {elsewhere.schema}")
         server.run(f"GRANT USAGE ON SCHEMA {elsewhere.schema} TO {user}")
 
-    with pytest.raises(ConfigurationError, match="let one who may run `holdfast init`"):
+    with pytest.raises(ConfigurationError, match="let one who may run `lockfast init`"):
         made(wire_to(server.url(user=user)), elsewhere)
 
 

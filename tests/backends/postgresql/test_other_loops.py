@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-import holdfast
+import lockfast
 
 
 def test_a_loop_that_watches_no_sockets_is_refused_with_what_to_do(monkeypatch):
@@ -18,11 +18,11 @@ def test_a_loop_that_watches_no_sockets_is_refused_with_what_to_do(monkeypatch):
         monkeypatch.setattr(asyncio.selector_events.BaseSelectorEventLoop, watch, refuse)
 
     async def scenario(port: int) -> None:
-        async with holdfast.AsyncLocks(f"postgresql://127.0.0.1:{port}/shop") as locks:
+        async with lockfast.AsyncLocks(f"postgresql://127.0.0.1:{port}/shop") as locks:
             await locks.lock("door").acquire(timeout=0)
 
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
-        pytest.raises(holdfast.ConfigurationError, match="SelectorEventLoop"),
+        pytest.raises(lockfast.ConfigurationError, match="SelectorEventLoop"),
     ):
         asyncio.run(scenario(server.getsockname()[1]))

@@ -6,8 +6,8 @@ import pytest
 from servers.pgbouncer import PgBouncer
 from servers.postgresql import shared_server
 
-from holdfast.backends.sql.ringing import NoPush
-from holdfast.backends.sql.steps import Ask
+from lockfast.backends.sql.ringing import NoPush
+from lockfast.backends.sql.steps import Ask
 
 
 @pytest.fixture(scope="module")
@@ -69,15 +69,15 @@ def test_notifications_do_not_come_through(wire_to, pooler) -> None:
     wire = wire_to(pooler.url())
 
     with pytest.raises(NoPush, match="pooler in transaction mode; waiting claims ask"):
-        wire.subscribe("holdfast_test", print)
+        wire.subscribe("lockfast_test", print)
 
 
 def test_in_session_mode_they_do(wire_to) -> None:
     with PgBouncer(shared_server(), mode="session") as pooler:
         wire = wire_to(pooler.url())
         heard: list[str] = []
-        subscription = wire.subscribe("holdfast_test", heard.append)
-        wire.ask("SELECT pg_notify('holdfast_test', 'ring')")
+        subscription = wire.subscribe("lockfast_test", heard.append)
+        wire.ask("SELECT pg_notify('lockfast_test', 'ring')")
         until = wire.flavour.clock.now() + 10
         while not heard and wire.flavour.clock.now() < until:
             wire.flavour.call(subscription.listen, until=wire.flavour.clock.now() + 0.05)

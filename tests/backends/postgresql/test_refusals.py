@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import BackendUnavailable, ConfigurationError, Locks
-from holdfast.backends.postgresql.addresses import address_of_url
-from holdfast.backends.postgresql.schema import Tables
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.postgresql import PostgresqlServer, Standby
+from lockfast import BackendUnavailable, ConfigurationError, Locks
+from lockfast.backends.postgresql.addresses import address_of_url
+from lockfast.backends.postgresql.schema import Tables
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.postgresql import PostgresqlServer, Standby
 
 SECRET = "hunter2-and-more"
 ACCESS = """\

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from holdfast import ConfigurationError, Locks
-from holdfast.backends.postgresql.schema import DOOR, Tables
-from holdfast.backends.sql.tables import FORMAT
+from lockfast import ConfigurationError, Locks
+from lockfast.backends.postgresql.schema import DOOR, Tables
+from lockfast.backends.sql.tables import FORMAT
 
 
 @pytest.fixture
@@ -55,9 +55,9 @@ def test_a_table_of_somebody_else_is_refused(wire, server, unmade, columns, comp
 
 
 def test_a_newer_format_is_refused(wire, server, tables) -> None:
-    server.run(f"COMMENT ON TABLE {tables.door} IS 'Holdfast, format {FORMAT + 1}'")
+    server.run(f"COMMENT ON TABLE {tables.door} IS 'Lockfast, format {FORMAT + 1}'")
 
-    with pytest.raises(ConfigurationError, match="made by a newer Holdfast"):
+    with pytest.raises(ConfigurationError, match="made by a newer Lockfast"):
         tables.are_there(wire.run(tables.look()))
 
 

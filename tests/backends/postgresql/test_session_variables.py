@@ -12,9 +12,9 @@ from backends.sql.session_variable_laws import HostileDefaultsLaws, unclear
 from servers.pgbouncer import PgBouncer
 from servers.postgresql import shared_server
 
-from holdfast import ConfigurationError
-from holdfast.backends.postgresql.session_variables import LEFT, PINNED, PINNED_FOR_SESSIONS
-from holdfast.backends.sql.steps import Ask
+from lockfast import ConfigurationError
+from lockfast.backends.postgresql.session_variables import LEFT, PINNED, PINNED_FOR_SESSIONS
+from lockfast.backends.sql.steps import Ask
 
 # Limits of time are short but for a machine that stands still: the first statements of a session,
 # which pin them, are subject to them.

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.backends.postgresql.statements import Statements
-from holdfast.backends.sql.deeds import Deed, What
-from holdfast.backends.sql.steps import Ask
-from holdfast.challenge.eventually import eventually
-from holdfast.core.naming import storage_key
-from holdfast.model import Claim
+from lockfast.backends.postgresql.statements import Statements
+from lockfast.backends.sql.deeds import Deed, What
+from lockfast.backends.sql.steps import Ask
+from lockfast.challenge.eventually import eventually
+from lockfast.core.naming import storage_key
+from lockfast.model import Claim
 
 OWNER = '{"host": "here", "pid": 1, "label": "", "context": ""}'
 

@@ -6,16 +6,16 @@ import os
 
 import pytest
 
-from holdfast.challenge.eventually import eventually
-from holdfast.runtime import aio as runtime_of_tasks
-from holdfast.runtime import threads as runtime_of_threads
+from lockfast.challenge.eventually import eventually
+from lockfast.runtime import aio as runtime_of_tasks
+from lockfast.runtime import threads as runtime_of_threads
 
 PATIENCE = 20.0
 
 
 @pytest.fixture
 def channel() -> str:
-    return f"holdfast_{os.urandom(6).hex()}"
+    return f"lockfast_{os.urandom(6).hex()}"
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from backends.sql.sweeping_laws import ALL, Names, SweepingLaws, claim
 
-from holdfast.backends.postgresql.statements import Statements
-from holdfast.backends.postgresql.sweeping import PostgresqlBroom
-from holdfast.backends.sql.steps import Ask
-from holdfast.challenge.eventually import eventually
+from lockfast.backends.postgresql.statements import Statements
+from lockfast.backends.postgresql.sweeping import PostgresqlBroom
+from lockfast.backends.sql.steps import Ask
+from lockfast.challenge.eventually import eventually
 
 
 @pytest.fixture

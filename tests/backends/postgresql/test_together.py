@@ -19,12 +19,12 @@ from going_together import (
     names,
 )
 
-from holdfast import ConfigurationError
-from holdfast.backends.postgresql.statements import Statements
-from holdfast.backends.sql._async import together as async_together
-from holdfast.backends.sql._sync import together as sync_together
-from holdfast.challenge.eventually import eventually
-from holdfast.core.naming import storage_key
+from lockfast import ConfigurationError
+from lockfast.backends.postgresql.statements import Statements
+from lockfast.backends.sql._async import together as async_together
+from lockfast.backends.sql._sync import together as sync_together
+from lockfast.challenge.eventually import eventually
+from lockfast.core.naming import storage_key
 
 
 @pytest.fixture

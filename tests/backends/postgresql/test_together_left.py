@@ -18,18 +18,18 @@ from going_together import (
     until,
 )
 
-from holdfast import OutcomeUnknown
-from holdfast.backends.postgresql._sync.wire import PostgresqlWire
-from holdfast.backends.postgresql.addresses import address_of_url
-from holdfast.backends.postgresql.statements import Statements
-from holdfast.backends.sql._async import together as async_together
-from holdfast.backends.sql._async.together import AsyncTogether
-from holdfast.backends.sql._sync import together as sync_together
-from holdfast.backends.sql._sync.together import Together
-from holdfast.backends.sql.deeds import Deed, What
-from holdfast.backends.sql.turns import Turn
-from holdfast.challenge.eventually import eventually
-from holdfast.runtime.clock import Clock
+from lockfast import OutcomeUnknown
+from lockfast.backends.postgresql._sync.wire import PostgresqlWire
+from lockfast.backends.postgresql.addresses import address_of_url
+from lockfast.backends.postgresql.statements import Statements
+from lockfast.backends.sql._async import together as async_together
+from lockfast.backends.sql._async.together import AsyncTogether
+from lockfast.backends.sql._sync import together as sync_together
+from lockfast.backends.sql._sync.together import Together
+from lockfast.backends.sql.deeds import Deed, What
+from lockfast.backends.sql.turns import Turn
+from lockfast.challenge.eventually import eventually
+from lockfast.runtime.clock import Clock
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from holdfast import ConfigurationError
-from holdfast.challenge.servers.certificates import certificates, copied_for
-from holdfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast import ConfigurationError
+from lockfast.challenge.servers.certificates import certificates, copied_for
+from lockfast.challenge.servers.postgresql import PostgresqlServer
 
 IS_TLS = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 USER = "SELECT current_user::text, current_setting('application_name')"
@@ -134,7 +134,7 @@ def test_the_removed_advisory_mode_is_refused_saying_what_to_use_instead(flavour
 
         told = str(caught.value)
         assert told.startswith(f"{scheme}:// no longer has mode=advisory: leave the option out")
-        assert "holdfast init" in told
+        assert "lockfast init" in told
         assert "USAGE on their schema" in told
         assert "docs/how-to/from-pg-advisory-lock.md" in told
         assert "s3cret" not in told

@@ -6,7 +6,7 @@ from enum import IntEnum, StrEnum
 
 import pytest
 
-from holdfast.backends.postgresql.values import BINARY, TEXT, encoded
+from lockfast.backends.postgresql.values import BINARY, TEXT, encoded
 
 
 class Number(IntEnum):

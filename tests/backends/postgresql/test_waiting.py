@@ -11,13 +11,13 @@ from both_flavours import number_waiting
 from fault_scene import new_name
 from servers.pgbouncer import PgBouncer
 
-from holdfast import LockError
-from holdfast.backends.postgresql.subscription import aio as subscription_of_tasks
-from holdfast.backends.postgresql.subscription import threads as subscription_of_threads
-from holdfast.backends.sql._async import inbox as async_inbox
-from holdfast.backends.sql._sync import inbox as sync_inbox
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast import LockError
+from lockfast.backends.postgresql.subscription import aio as subscription_of_tasks
+from lockfast.backends.postgresql.subscription import threads as subscription_of_threads
+from lockfast.backends.sql._async import inbox as async_inbox
+from lockfast.backends.sql._sync import inbox as sync_inbox
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.postgresql import PostgresqlServer
 
 LONG = 11.0
 ENDLESS = 600.0
@@ -68,7 +68,7 @@ def test_behind_a_pooler_it_is_said_once_that_nobody_is_woken(flavour, server, o
     """And the lock is handed over all the same, again and again."""
     pooler = outliving.enter_context(PgBouncer(server))
     holders, locks = flavour.locks(pooler.url()), flavour.locks(pooler.url())
-    with caplog.at_level(logging.WARNING, logger="holdfast"):
+    with caplog.at_level(logging.WARNING, logger="lockfast"):
         for name in (new_name(), new_name()):
             lease = holders.lock(name).acquire()
             waiter = flavour.start(locks.lock(name).acquire, timeout=30)

@@ -9,7 +9,7 @@ from backends.redis.scripted import Scripted
 from servers.redis import shared_server
 from servers.redis_cluster import shared_cluster
 
-from holdfast.challenge.servers.redis_cluster import ClusterServers
+from lockfast.challenge.servers.redis_cluster import ClusterServers
 
 
 @pytest.fixture

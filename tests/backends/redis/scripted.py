@@ -7,12 +7,12 @@ import re
 
 from servers.redis import shared_server
 
-from holdfast.backends.redis import answers, requests
-from holdfast.backends.redis.connection.threads import Wire
-from holdfast.backends.redis.resp import Refusal, packed
-from holdfast.backends.redis.scripts import redis_script
-from holdfast.model import Claim, Grant, Held, Renewal
-from holdfast.runtime.clock import Clock
+from lockfast.backends.redis import answers, requests
+from lockfast.backends.redis.connection.threads import Wire
+from lockfast.backends.redis.resp import Refusal, packed
+from lockfast.backends.redis.scripts import redis_script
+from lockfast.model import Claim, Grant, Held, Renewal
+from lockfast.runtime.clock import Clock
 
 NAME = "door{1}"
 START = 4_000_000_000

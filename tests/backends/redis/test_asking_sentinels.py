@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.backends.redis._async.sentinel import AsyncSentinelWire
-from holdfast.backends.redis._sync.sentinel import SentinelWire
-from holdfast.backends.redis.addresses import Address
-from holdfast.backends.redis.connection import aio, threads
-from holdfast.backends.redis.routing import Endpoint
-from holdfast.runtime.clock import Clock
+from lockfast.backends.redis._async.sentinel import AsyncSentinelWire
+from lockfast.backends.redis._sync.sentinel import SentinelWire
+from lockfast.backends.redis.addresses import Address
+from lockfast.backends.redis.connection import aio, threads
+from lockfast.backends.redis.routing import Endpoint
+from lockfast.runtime.clock import Clock
 
 SENTINELS = tuple(Endpoint("127.0.0.1", port) for port in (1, 2, 3))
 PATIENCE = 10.0
@@ -31,7 +31,7 @@ def wire(monkeypatch) -> SentinelWire:
         together.wait(PATIENCE)
         return {}
 
-    monkeypatch.setattr("holdfast.backends.redis._sync.sentinel._masters", answer)
+    monkeypatch.setattr("lockfast.backends.redis._sync.sentinel._masters", answer)
     kind = threads.kind_of_connection(tls=False, is_socket=False)
     return SentinelWire(PLACE, kind=kind, options={}, clock=Clock())
 
@@ -59,7 +59,7 @@ def test_all_sentinels_are_asked_at_once_in_asyncio(monkeypatch):
             await all_asked.wait()
             return {}
 
-        monkeypatch.setattr("holdfast.backends.redis._async.sentinel._masters", answer)
+        monkeypatch.setattr("lockfast.backends.redis._async.sentinel._masters", answer)
         kind = aio.kind_of_connection(tls=False, is_socket=False)
         wire = AsyncSentinelWire(PLACE, kind=kind, options={}, clock=Clock())
         async with asyncio.timeout(PATIENCE):
@@ -75,7 +75,7 @@ def test_a_look_that_fails_does_not_fail_the_request_that_made_it(wire, monkeypa
     def fail(*_: object) -> None:
         raise NotImplementedError
 
-    monkeypatch.setattr("holdfast.backends.redis._sync.sentinel._masters", fail)
+    monkeypatch.setattr("lockfast.backends.redis._sync.sentinel._masters", fail)
     wire._master = Endpoint("127.0.0.1", 4)
 
     wire._look(Clock().now() + PATIENCE)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from holdfast import AsyncLocks, LockError
+from lockfast import AsyncLocks, LockError
 
 
 class SilentServer:

@@ -8,9 +8,9 @@ from typing import Any
 from backends.redis.scripted import claim
 from virtual import virtual_clock
 
-from holdfast.backends.redis import answers, requests
-from holdfast.backends.redis._async.inbox import AsyncInbox
-from holdfast.testing import run_in_virtual_time
+from lockfast.backends.redis import answers, requests
+from lockfast.backends.redis._async.inbox import AsyncInbox
+from lockfast.testing import run_in_virtual_time
 
 
 class Heard:

@@ -14,11 +14,11 @@ from typing import Self
 
 import pytest
 
-import holdfast
-from holdfast import AcquireTimeout, Lease, Locks
-from holdfast.challenge.eventually import eventually
+import lockfast
+from lockfast import AcquireTimeout, Lease, Locks
+from lockfast.challenge.eventually import eventually
 
-HOME = Path(holdfast.__file__).parent
+HOME = Path(lockfast.__file__).parent
 TOUCHED = {
     str(HOME / one)
     for one in (
@@ -70,7 +70,7 @@ class InterruptAt:
 
 
 def inbox_threads() -> list[threading.Thread]:
-    return [one for one in threading.enumerate() if one.name == "holdfast-inbox"]
+    return [one for one in threading.enumerate() if one.name == "lockfast-inbox"]
 
 
 def open_inbox(locks: Locks, name: str) -> None:

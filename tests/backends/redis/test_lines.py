@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.backends.redis.lines import ALONG, BEAT, NEVER, Lines, Waiting
-from holdfast.model import Claim
+from lockfast.backends.redis.lines import ALONG, BEAT, NEVER, Lines, Waiting
+from lockfast.model import Claim
 
 
 def waiting(number: int, name: str, *, epoch: int = 1) -> Waiting:

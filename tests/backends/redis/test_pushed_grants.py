@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from backends.redis.scripted import NAME, Scripted, claim
 
-from holdfast.backends.redis import requests
-from holdfast.backends.redis._sync.backend import RedisBackend
-from holdfast.backends.redis.resp import Reply
-from holdfast.backends.redis.scripts import redis_script
-from holdfast.core.door import WINDOW
-from holdfast.core.trust import trusted_until
-from holdfast.errors import OutcomeUnknown
-from holdfast.model import Claim, Grant
-from holdfast.testing import ManualClock
+from lockfast.backends.redis import requests
+from lockfast.backends.redis._sync.backend import RedisBackend
+from lockfast.backends.redis.resp import Reply
+from lockfast.backends.redis.scripts import redis_script
+from lockfast.core.door import WINDOW
+from lockfast.core.trust import trusted_until
+from lockfast.errors import OutcomeUnknown
+from lockfast.model import Claim, Grant
+from lockfast.testing import ManualClock
 
 INBOX = "test:inbox:"
 

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 from backends.redis.scripted import NAME, Scripted, claim
 
-from holdfast.backends.redis import requests
-from holdfast.core.door import WINDOW
-from holdfast.model import ALL, Grant
+from lockfast.backends.redis import requests
+from lockfast.core.door import WINDOW
+from lockfast.model import ALL, Grant
 
 RUNS = 12
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from backends.redis.scripted import Scripted, claim
 
-from holdfast.model import Grant, Held, Renewal
+from lockfast.model import Grant, Held, Renewal
 
 HOLDER = claim(0, client="holder")
 

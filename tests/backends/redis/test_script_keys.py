@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from backends.redis.scripted import NAME, Scripted, claim
 
-from holdfast.backends.redis import requests
-from holdfast.model import Grant, Renewal
+from lockfast.backends.redis import requests
+from lockfast.model import Grant, Renewal
 
 
 def test_tokens_grow_when_the_clock_is_put_back(scripted: Scripted) -> None:
@@ -131,9 +131,9 @@ def test_an_owner_comes_in_anew_where_the_door_was_evicted_alone(
 
 
 def test_a_newer_format_is_refused(scripted: Scripted) -> None:
-    """A door that a newer Holdfast wrote is left alone."""
+    """A door that a newer Lockfast wrote is left alone."""
     scripted.arrive(claim(0))
     scripted.ask("HSET", scripted.keys.door(NAME), "format", 2)
 
-    with pytest.raises(AssertionError, match="HOLDFAST_FORMAT 2"):
+    with pytest.raises(AssertionError, match="LOCKFAST_FORMAT 2"):
         scripted.arrive(claim(1))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from backends.redis.scripted import NAME, Scripted, claim
 
-from holdfast.backends.redis import requests
-from holdfast.core.door import WINDOW
-from holdfast.model import Grant, Held
+from lockfast.backends.redis import requests
+from lockfast.core.door import WINDOW
+from lockfast.model import Grant, Held
 
 
 def test_those_who_were_not_heard_for_long_are_passed_over(scripted: Scripted) -> None:

@@ -9,12 +9,12 @@ from collections import Counter
 import pytest
 from backends.redis.scripted import Scripted, claim
 
-from holdfast.backends.redis import answers, requests
-from holdfast.backends.redis.scripts import redis_script
-from holdfast.core.door import TOMBSTONE, WINDOW, Door
-from holdfast.errors import ConfigurationError
-from holdfast.model import ALL, Claim, Grant, Held
-from holdfast.options import LONGEST_TTL
+from lockfast.backends.redis import answers, requests
+from lockfast.backends.redis.scripts import redis_script
+from lockfast.core.door import TOMBSTONE, WINDOW, Door
+from lockfast.errors import ConfigurationError
+from lockfast.model import ALL, Claim, Grant, Held
+from lockfast.options import LONGEST_TTL
 
 
 def test_the_scripts_have_the_times_of_the_door() -> None:

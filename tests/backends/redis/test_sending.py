@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from holdfast import OutcomeUnknown
-from holdfast.backends.redis.connection.aio import Link, Wire, kind_of_connection
-from holdfast.backends.redis.resp import packed
-from holdfast.backends.wires.aio import AT_ONCE
-from holdfast.runtime.clock import Clock
+from lockfast import OutcomeUnknown
+from lockfast.backends.redis.connection.aio import Link, Wire, kind_of_connection
+from lockfast.backends.redis.resp import packed
+from lockfast.backends.wires.aio import AT_ONCE
+from lockfast.runtime.clock import Clock
 
 ASKED = packed(b"TIME")
 PATIENCE = 60.0

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import OutcomeUnknown
-from holdfast.backends.redis.connection.aio import Link, Wire
-from holdfast.backends.redis.resp import packed
-from holdfast.backends.wires.aio import SILENCE
-from holdfast.testing import VirtualClock, run_in_virtual_time
+from lockfast import OutcomeUnknown
+from lockfast.backends.redis.connection.aio import Link, Wire
+from lockfast.backends.redis.resp import packed
+from lockfast.backends.wires.aio import SILENCE
+from lockfast.testing import VirtualClock, run_in_virtual_time
 
 SHORT, LONG = SILENCE / 10, SILENCE * 10
 PING, PONG = packed(b"PING"), b"+PONG\r\n"

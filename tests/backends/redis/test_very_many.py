@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from backends.redis.scripted import claim
 
-from holdfast import Locks
-from holdfast.backends.redis._sync.backend import TOGETHER, RedisBackend
-from holdfast.challenge.eventually import eventually
-from holdfast.testing import ManualClock
+from lockfast import Locks
+from lockfast.backends.redis._sync.backend import TOGETHER, RedisBackend
+from lockfast.challenge.eventually import eventually
+from lockfast.testing import ManualClock
 
 TIMEOUT = 2.0
 

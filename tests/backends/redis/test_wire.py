@@ -8,12 +8,12 @@ import threading
 import pytest
 from servers.redis import shared_server
 
-from holdfast import Locks
-from holdfast.backends.redis import requests
-from holdfast.backends.redis.connection.threads import Link
-from holdfast.backends.redis.resp import NotRedis, Parser, Push, Refusal, packed
-from holdfast.backends.wires.parsing import MORE
-from holdfast.runtime.clock import Clock
+from lockfast import Locks
+from lockfast.backends.redis import requests
+from lockfast.backends.redis.connection.threads import Link
+from lockfast.backends.redis.resp import NotRedis, Parser, Push, Refusal, packed
+from lockfast.backends.wires.parsing import MORE
+from lockfast.runtime.clock import Clock
 
 REPLIES = (
     (b":1794772136277282\r\n", 1794772136277282),

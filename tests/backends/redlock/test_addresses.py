@@ -8,9 +8,9 @@ import redis
 import redis.asyncio
 from servers.redlock import shared_nodes
 
-from holdfast import AsyncLocks, ConfigurationError, Locks
-from holdfast.backends.redlock.addresses import addresses_of_url
-from holdfast.challenge.servers.redlock import url_of
+from lockfast import AsyncLocks, ConfigurationError, Locks
+from lockfast.backends.redlock.addresses import addresses_of_url
+from lockfast.challenge.servers.redlock import url_of
 
 URL = "redlock://h1:7001,[::1]:7002,h3"
 
@@ -123,7 +123,7 @@ def test_clients_of_each_node_are_one_store():
         (
             [redis.asyncio.Redis()] * 3,
             ConfigurationError,
-            "give it to holdfast.AsyncLocks.from_clients",
+            "give it to lockfast.AsyncLocks.from_clients",
         ),
         ([fakeredis.FakeRedis()] * 3, ConfigurationError, "is no store that others see"),
         ([object()] * 3, ConfigurationError, "one for each node"),
@@ -137,7 +137,7 @@ def test_clients_that_cannot_be_meant_are_refused(clients, error, words):
 
 
 def test_sync_clients_are_not_for_asyncio():
-    with pytest.raises(ConfigurationError, match=r"holdfast\.Locks\.from_clients"):
+    with pytest.raises(ConfigurationError, match=r"lockfast\.Locks\.from_clients"):
         AsyncLocks.from_clients([redis.Redis()] * 3)
 
 

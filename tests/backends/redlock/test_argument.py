@@ -36,7 +36,7 @@ def test_each_claim_has_the_outcome_that_the_page_shows(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=tmp_path,
-        env={**os.environ, "HOLDFAST_CLONE": str(ROOT), "TMPDIR": str(tmp_path)},
+        env={**os.environ, "LOCKFAST_CLONE": str(ROOT), "TMPDIR": str(tmp_path)},
         text=True,
         start_new_session=True,
     )

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import BackendUnavailable
-from holdfast.backends.redis import permissions
-from holdfast.backends.redlock.findings import NEEDED
-from holdfast.challenge.servers.certificates import certificates
-from holdfast.challenge.servers.redis import RedisServer
-from holdfast.challenge.servers.redlock import RedlockNodes, url_of
+from lockfast import BackendUnavailable
+from lockfast.backends.redis import permissions
+from lockfast.backends.redlock.findings import NEEDED
+from lockfast.challenge.servers.certificates import certificates
+from lockfast.challenge.servers.redis import RedisServer
+from lockfast.challenge.servers.redlock import RedlockNodes, url_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "backends" / "redlock.md"
 PASSWORD, CLERKS = "a-password", ("first-clerks", "second-clerks")
@@ -95,4 +95,4 @@ def test_nodes_that_do_not_let_us_in_are_named_without_a_password(opened, nodes,
 def test_the_rules_are_those_on_the_page():
     text = re.sub(r"\\\n\s*", "", PAGE.read_text(encoding="utf-8"))
 
-    assert permissions.smallest("holdfast", NEEDED) in text
+    assert permissions.smallest("lockfast", NEEDED) in text

@@ -6,8 +6,8 @@ import threading
 
 from servers.redlock import shared_nodes
 
-from holdfast import Locks
-from holdfast.backends.redlock.nodes.threads import NodeWire
+from lockfast import Locks
+from lockfast.backends.redlock.nodes.threads import NodeWire
 
 
 def test_connections_that_are_missing_are_made_at_once(namespace, monkeypatch):

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.backends.redlock._sync.backend import RedlockBackend
-from holdfast.backends.redlock._sync.tending import Tending
-from holdfast.backends.redlock.nodes.threads import Line, Nodes, NodeWire
-from holdfast.backends.redlock.requests import Questions, Scripts
-from holdfast.backends.redlock.round import Answer, Round
-from holdfast.errors import BackendUnavailable
-from holdfast.testing import ManualClock
+from lockfast.backends.redlock._sync.backend import RedlockBackend
+from lockfast.backends.redlock._sync.tending import Tending
+from lockfast.backends.redlock.nodes.threads import Line, Nodes, NodeWire
+from lockfast.backends.redlock.requests import Questions, Scripts
+from lockfast.backends.redlock.round import Answer, Round
+from lockfast.errors import BackendUnavailable
+from lockfast.testing import ManualClock
 
 INSPECT = Questions("space").inspect("door")
 FULL = BackendUnavailable("max number of clients reached")

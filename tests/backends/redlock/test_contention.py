@@ -7,11 +7,11 @@ import math
 import pytest
 from servers.redlock import shared_nodes
 
-from holdfast.backends.redlock._async import claiming as async_claiming
-from holdfast.backends.redlock._sync import claiming as sync_claiming
-from holdfast.backends.redlock.requests import KEYS, source
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.challenge.servers.redlock import RedlockNodes, url_of
+from lockfast.backends.redlock._async import claiming as async_claiming
+from lockfast.backends.redlock._sync import claiming as sync_claiming
+from lockfast.backends.redlock.requests import KEYS, source
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.challenge.servers.redlock import RedlockNodes, url_of
 
 TURNS = 6
 CLIENTS = 6

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from holdfast.backends.redis.resp import Refusal
-from holdfast.backends.redlock import answers, outages, quarantine
-from holdfast.backends.redlock._sync.asking import Asking
-from holdfast.backends.redlock._sync.backend import RedlockBackend, _renewals
-from holdfast.backends.redlock._sync.claiming import Claiming
-from holdfast.backends.redlock._sync.inbox import Waiting
-from holdfast.backends.redlock.greeting import Terms
-from holdfast.backends.redlock.node import Node
-from holdfast.backends.redlock.options import RedlockOptions
-from holdfast.backends.redlock.quarantine import Witness
-from holdfast.backends.redlock.requests import Questions, Scripts
-from holdfast.backends.redlock.round import Round
-from holdfast.errors import BackendUnavailable, ConfigurationError
-from holdfast.model import Claim, Grant, Held, Owner, Renewal
-from holdfast.testing import ManualClock
+from lockfast.backends.redis.resp import Refusal
+from lockfast.backends.redlock import answers, outages, quarantine
+from lockfast.backends.redlock._sync.asking import Asking
+from lockfast.backends.redlock._sync.backend import RedlockBackend, _renewals
+from lockfast.backends.redlock._sync.claiming import Claiming
+from lockfast.backends.redlock._sync.inbox import Waiting
+from lockfast.backends.redlock.greeting import Terms
+from lockfast.backends.redlock.node import Node
+from lockfast.backends.redlock.options import RedlockOptions
+from lockfast.backends.redlock.quarantine import Witness
+from lockfast.backends.redlock.requests import Questions, Scripts
+from lockfast.backends.redlock.round import Round
+from lockfast.errors import BackendUnavailable, ConfigurationError
+from lockfast.model import Claim, Grant, Held, Owner, Renewal
+from lockfast.testing import ManualClock
 
 MAX_TTL = 10.0
 LONG = MAX_TTL * 2

@@ -1,14 +1,14 @@
-"""What `holdfast doctor` says of nodes: how many can be counted on, and what is wrong with each."""
+"""What `lockfast doctor` says of nodes: how many can be counted on, and what is wrong with each."""
 
 from __future__ import annotations
 
 import pytest
 from servers.redlock import shared_nodes
 
-from holdfast import LockError
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.redis import RedisServer, until
-from holdfast.challenge.servers.redlock import RedlockNodes, url_of
+from lockfast import LockError
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.redis import RedisServer, until
+from lockfast.challenge.servers.redlock import RedlockNodes, url_of
 
 
 @pytest.fixture

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from holdfast.backends.redis.resp import Refusal
-from holdfast.backends.redlock._async.backend import AsyncRedlockBackend
-from holdfast.backends.redlock._sync.backend import RedlockBackend
-from holdfast.backends.redlock.node import Errand, Node
-from holdfast.backends.redlock.requests import Question
-from holdfast.backends.redlock.round import Answer, Dropped, Round
-from holdfast.errors import OutcomeUnknown
-from holdfast.runtime.clock import Clock
+from lockfast.backends.redis.resp import Refusal
+from lockfast.backends.redlock._async.backend import AsyncRedlockBackend
+from lockfast.backends.redlock._sync.backend import RedlockBackend
+from lockfast.backends.redlock.node import Errand, Node
+from lockfast.backends.redlock.requests import Question
+from lockfast.backends.redlock.round import Answer, Dropped, Round
+from lockfast.errors import OutcomeUnknown
+from lockfast.runtime.clock import Clock
 
 FIRST, SECOND = (Question(verb, 0, 0, b"") for verb in ("release", "withdraw"))
 

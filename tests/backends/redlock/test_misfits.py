@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.backends.redlock._sync.backend import RedlockBackend
-from holdfast.backends.redlock.greeting import Terms, greet
-from holdfast.backends.redlock.node import Node
-from holdfast.backends.redlock.requests import Question, Questions, Scripts
-from holdfast.backends.redlock.round import Round
-from holdfast.errors import BackendUnavailable, ConfigurationError, LockError
-from holdfast.model import Claim, Grant, Renewal
-from holdfast.runtime.clock import Clock
+from lockfast.backends.redlock._sync.backend import RedlockBackend
+from lockfast.backends.redlock.greeting import Terms, greet
+from lockfast.backends.redlock.node import Node
+from lockfast.backends.redlock.requests import Question, Questions, Scripts
+from lockfast.backends.redlock.round import Round
+from lockfast.errors import BackendUnavailable, ConfigurationError, LockError
+from lockfast.model import Claim, Grant, Renewal
+from lockfast.runtime.clock import Clock
 
 URL = "redlock://h1,h2,h3,h4,h5"
 CLAIM = Claim("mine", "door", "client", "owner", weight=1, capacity=1, ttl=5.0)

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.backends.redlock import answers
-from holdfast.backends.redlock.node import Node
-from holdfast.backends.redlock.nodes import aio, threads
-from holdfast.backends.redlock.requests import Questions, Scripts
-from holdfast.backends.redlock.round import Answer, Round
-from holdfast.backends.wires.parsing import Misread
-from holdfast.core.quorum import Verdict, verdict
-from holdfast.errors import BackendMisbehaved
-from holdfast.model import Claim
-from holdfast.runtime.clock import Clock
+from lockfast.backends.redlock import answers
+from lockfast.backends.redlock.node import Node
+from lockfast.backends.redlock.nodes import aio, threads
+from lockfast.backends.redlock.requests import Questions, Scripts
+from lockfast.backends.redlock.round import Answer, Round
+from lockfast.backends.wires.parsing import Misread
+from lockfast.core.quorum import Verdict, verdict
+from lockfast.errors import BackendMisbehaved
+from lockfast.model import Claim
+from lockfast.runtime.clock import Clock
 
 CLAIM = Claim("mine", "door", "client", "owner", weight=1, capacity=1, ttl=10.0)
 QUESTIONS = Questions("space")

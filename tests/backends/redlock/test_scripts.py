@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from servers.redlock import shared_nodes
 
-from holdfast import AcquireTimeout, Locks
-from holdfast.backends.redlock.greeting import SET_TERMS
-from holdfast.backends.redlock.requests import KEYS, source
+from lockfast import AcquireTimeout, Locks
+from lockfast.backends.redlock.greeting import SET_TERMS
+from lockfast.backends.redlock.requests import KEYS, source
 
 BIRTH = "of-this-test"
 MAX_TTL = 10_000_000

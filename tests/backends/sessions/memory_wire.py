@@ -11,15 +11,15 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.backends.sessions import records
-from holdfast.backends.sessions._async.backend import AsyncSessionsBackend
-from holdfast.backends.sessions.answers import Beat, Opening, Own, Seen
-from holdfast.backends.sessions.claims import CarriedClaim
-from holdfast.backends.sessions.line import Line
-from holdfast.backends.sessions.watches import Watch
-from holdfast.errors import BackendUnavailable, ConfigurationError
-from holdfast.model import Capabilities, Claim, Finding, TokenQuality
-from holdfast.runtime.clock import Clock
+from lockfast.backends.sessions import records
+from lockfast.backends.sessions._async.backend import AsyncSessionsBackend
+from lockfast.backends.sessions.answers import Beat, Opening, Own, Seen
+from lockfast.backends.sessions.claims import CarriedClaim
+from lockfast.backends.sessions.line import Line
+from lockfast.backends.sessions.watches import Watch
+from lockfast.errors import BackendUnavailable, ConfigurationError
+from lockfast.model import Capabilities, Claim, Finding, TokenQuality
+from lockfast.runtime.clock import Clock
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.backends.sessions.line import Line, admitted, must_touch, to_watch
-from holdfast.model import ALL
+from lockfast.backends.sessions.line import Line, admitted, must_touch, to_watch
+from lockfast.model import ALL
 
 
 @dataclass(frozen=True)

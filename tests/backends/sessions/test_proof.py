@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.backends.sessions.proof import APART, Proof
+from lockfast.backends.sessions.proof import APART, Proof
 
 
 def test_the_opening_proves_itself() -> None:

@@ -9,10 +9,10 @@ import pytest
 from backends.sessions.memory_wire import AsyncMemorySessionsBackend, Store
 from virtual import virtual_clock
 
-from holdfast import AsyncLocks, ConfigurationError
-from holdfast.events import Event, Reconnected, StoreError
-from holdfast.model import Claim, Held, Owner
-from holdfast.testing import run_in_virtual_time
+from lockfast import AsyncLocks, ConfigurationError
+from lockfast.events import Event, Reconnected, StoreError
+from lockfast.model import Claim, Held, Owner
+from lockfast.testing import run_in_virtual_time
 
 TTL = 9.0
 PATIENCE = 2.0

@@ -12,10 +12,10 @@ import pytest
 from both_flavours import number_waiting
 from fault_scene import new_name
 
-from holdfast import AsyncLocks, Locks, LocksClosed
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.core.trust import trusted_until
+from lockfast import AsyncLocks, Locks, LocksClosed
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.core.trust import trusted_until
 
 CROWD = 200
 

@@ -14,7 +14,7 @@ from both_flavours import Flavour, number_waiting
 from interrupting import interrupt, places
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from holdfast.challenge.eventually import eventually
+from lockfast.challenge.eventually import eventually
 
 PATIENT = {"request_timeout": 20.0}
 """For clients whose own patience is not on trial."""

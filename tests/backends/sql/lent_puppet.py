@@ -14,7 +14,7 @@ import psycopg_pool
 import sqlalchemy
 from puppets import serve
 
-from holdfast import Locks
+from lockfast import Locks
 
 
 def made(kind: str, url: str) -> Any:

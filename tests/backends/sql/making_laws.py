@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import ConfigurationError
-from holdfast.backends.sql._async import making as aio
-from holdfast.backends.sql._sync import making as threads
+from lockfast import ConfigurationError
+from lockfast.backends.sql._async import making as aio
+from lockfast.backends.sql._sync import making as threads
 
 
 def by(verb: str) -> Callable[..., Any]:
@@ -55,7 +55,7 @@ class MakingLaws:
     def test_a_table_of_somebody_else_is_not_dropped(self, wire, run, unmade) -> None:
         run(f"CREATE TABLE {unmade.place} (theirs int)")
 
-        with pytest.raises(ConfigurationError, match="is not Holdfast's place table"):
+        with pytest.raises(ConfigurationError, match="is not Lockfast's place table"):
             dropped(wire, unmade)
 
         assert [tuple(row) for row in run(f"SELECT count(*) FROM {unmade.place}")] == [(0,)]

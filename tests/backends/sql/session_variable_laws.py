@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 import pytest
 from both_flavours import number_waiting
 
-from holdfast.backends.sql.session_variables import Pinned
-from holdfast.challenge.eventually import eventually
+from lockfast.backends.sql.session_variables import Pinned
+from lockfast.challenge.eventually import eventually
 
 
 def unclear(

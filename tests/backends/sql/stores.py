@@ -9,14 +9,14 @@ import sqlite3
 from collections.abc import Collection, Sequence
 from typing import Any, TypeVar
 
-from holdfast.backends.sql.changes import Change
-from holdfast.backends.sql.dialect import Seen
-from holdfast.backends.sql.rows import COLUMNS
-from holdfast.backends.sql.steps import Ask, Asked, AskMany, Rows, Steps
-from holdfast.backends.sql.verbs import Verbs
-from holdfast.backends.sqlite import schema
-from holdfast.backends.sqlite.dialect import SqliteDialect
-from holdfast.core.naming import storage_key
+from lockfast.backends.sql.changes import Change
+from lockfast.backends.sql.dialect import Seen
+from lockfast.backends.sql.rows import COLUMNS
+from lockfast.backends.sql.steps import Ask, Asked, AskMany, Rows, Steps
+from lockfast.backends.sql.verbs import Verbs
+from lockfast.backends.sqlite import schema
+from lockfast.backends.sqlite.dialect import SqliteDialect
+from lockfast.core.naming import storage_key
 
 T = TypeVar("T")
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from holdfast.backends.sql import sweeping
-from holdfast.backends.sql._async.sweeping import AsyncSweeper
-from holdfast.backends.sql._sync.sweeping import Sweeper
-from holdfast.core.naming import name_of, storage_key
-from holdfast.model import Claim
+from lockfast.backends.sql import sweeping
+from lockfast.backends.sql._async.sweeping import AsyncSweeper
+from lockfast.backends.sql._sync.sweeping import Sweeper
+from lockfast.core.naming import name_of, storage_key
+from lockfast.model import Claim
 
 DAY = 24 * 3600.0
 ALL = (b"", b"\xff")

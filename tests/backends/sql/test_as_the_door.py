@@ -21,13 +21,13 @@ from hypothesis.stateful import (
     rule,
 )
 
-from holdfast.backends.sql.passing import Arrival, Arrived, Outcome, Passage, Withdrawal
-from holdfast.backends.sql.rows import row_of
-from holdfast.backends.sql.steps import Steps
-from holdfast.backends.sql.verbs import Decided
-from holdfast.core.door import Door
-from holdfast.errors import ConfigurationError
-from holdfast.model import ALL, Claim
+from lockfast.backends.sql.passing import Arrival, Arrived, Outcome, Passage, Withdrawal
+from lockfast.backends.sql.rows import row_of
+from lockfast.backends.sql.steps import Steps
+from lockfast.backends.sql.verbs import Decided
+from lockfast.core.door import Door
+from lockfast.errors import ConfigurationError
+from lockfast.model import ALL, Claim
 
 T = TypeVar("T")
 

@@ -13,11 +13,11 @@ import pytest
 from both_flavours import Flavour
 from going_together import PATIENCE, claim
 
-from holdfast import BackendUnavailable, OutcomeUnknown
-from holdfast.backends.sql._async.doors import DOOR_BATCH, AsyncDoors
-from holdfast.backends.sql._sync.doors import Doors
-from holdfast.backends.sql.passing import Passage, Withdrawal
-from holdfast.challenge.eventually import eventually
+from lockfast import BackendUnavailable, OutcomeUnknown
+from lockfast.backends.sql._async.doors import DOOR_BATCH, AsyncDoors
+from lockfast.backends.sql._sync.doors import Doors
+from lockfast.backends.sql.passing import Passage, Withdrawal
+from lockfast.challenge.eventually import eventually
 
 
 class Wire:

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import StaticPool
 
-from holdfast import AsyncLocks, ConfigurationError, Locks
+from lockfast import AsyncLocks, ConfigurationError, Locks
 
 PG, MY = "postgresql+psycopg://127.0.0.1/shop", "mysql+pymysql://127.0.0.1/shop"
 
@@ -53,10 +53,10 @@ def test_an_engine_with_another_driver_is_shown_the_way():
 
 
 def test_an_engine_of_the_other_flavour_is_refused_by_name():
-    assert "holdfast.Locks.from_client" in refused(sqlalchemy.create_engine(PG), AsyncLocks)
-    assert "holdfast.AsyncLocks.from_client" in refused(create_async_engine(PG))
+    assert "lockfast.Locks.from_client" in refused(sqlalchemy.create_engine(PG), AsyncLocks)
+    assert "lockfast.AsyncLocks.from_client" in refused(create_async_engine(PG))
     my = create_async_engine("mysql+asyncmy://127.0.0.1/shop")
-    assert "holdfast.AsyncLocks.from_client" in refused(my)
+    assert "lockfast.AsyncLocks.from_client" in refused(my)
 
 
 def test_an_engine_without_its_asyncio_is_told_which_driver_it_needs():
@@ -67,7 +67,7 @@ def test_an_engine_without_its_asyncio_is_told_which_driver_it_needs():
 
 def test_a_pool_of_the_other_flavour_is_refused_by_name():
     with psycopg_pool.ConnectionPool("host=127.0.0.1", open=False) as pool:
-        assert "holdfast.Locks.from_client" in refused(pool, AsyncLocks)
+        assert "lockfast.Locks.from_client" in refused(pool, AsyncLocks)
 
 
 def test_an_engine_that_lends_one_connection_to_all_at_once_is_refused():

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.backends.sql.lines import (
+from lockfast.backends.sql.lines import (
     LESS_QUICK,
     QUICK,
     SLOW,
@@ -15,8 +15,8 @@ from holdfast.backends.sql.lines import (
     Lines,
     Sight,
 )
-from holdfast.core.door import WINDOW
-from holdfast.model import Claim
+from lockfast.core.door import WINDOW
+from lockfast.model import Claim
 
 FAR = Sight(is_waiting=True, is_head=True, ends_in=30.0, window_ends_in=None)
 BEHIND = FAR._replace(is_head=False)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.backends.sql.pool import aio, threads
-from holdfast.challenge.eventually import eventually
-from holdfast.errors import BackendUnavailable
-from holdfast.runtime.clock import Clock
+from lockfast.backends.sql.pool import aio, threads
+from lockfast.challenge.eventually import eventually
+from lockfast.errors import BackendUnavailable
+from lockfast.runtime.clock import Clock
 
 PATIENCE = 30.0
 CLOCK = Clock()

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from backends.sql.stores import OneTable, Store, TwoTables
 
-from holdfast.backends.sql.reading import FRONT, SHORT
-from holdfast.backends.sql.steps import Ask, AskMany, Steps, side_by_side
-from holdfast.core.naming import storage_key
-from holdfast.model import Claim, Grant, Held, Renewal
+from lockfast.backends.sql.reading import FRONT, SHORT
+from lockfast.backends.sql.steps import Ask, AskMany, Steps, side_by_side
+from lockfast.core.naming import storage_key
+from lockfast.model import Claim, Grant, Held, Renewal
 
 LONG = 200
 

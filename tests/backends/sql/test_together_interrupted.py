@@ -14,16 +14,16 @@ import pytest
 from going_together import PATIENCE, claim
 from interrupting import interrupt, places
 
-from holdfast import OutcomeUnknown
-from holdfast.backends.mysql import schema as mysql_schema
-from holdfast.backends.mysql import statements as mysql_statements
-from holdfast.backends.postgresql import schema as postgresql_schema
-from holdfast.backends.postgresql import statements as postgresql_statements
-from holdfast.backends.sql._sync import together as sync_together
-from holdfast.backends.sql._sync.flight import Flight
-from holdfast.backends.sql._sync.together import Together
-from holdfast.challenge.eventually import eventually
-from holdfast.runtime.clock import Clock
+from lockfast import OutcomeUnknown
+from lockfast.backends.mysql import schema as mysql_schema
+from lockfast.backends.mysql import statements as mysql_statements
+from lockfast.backends.postgresql import schema as postgresql_schema
+from lockfast.backends.postgresql import statements as postgresql_statements
+from lockfast.backends.sql._sync import together as sync_together
+from lockfast.backends.sql._sync.flight import Flight
+from lockfast.backends.sql._sync.together import Together
+from lockfast.challenge.eventually import eventually
+from lockfast.runtime.clock import Clock
 
 
 class InstantPostgresql:

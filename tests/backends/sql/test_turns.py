@@ -9,10 +9,10 @@ from typing import Any, Self
 import pytest
 from backends.sql.test_pools import Link, connect, connect_async
 
-from holdfast.backends.sql.pool import aio, threads
-from holdfast.backends.sql.turns import NEVER, SILENT_REQUEST_TIMEOUTS, Progress, Turn
-from holdfast.challenge.eventually import eventually
-from holdfast.errors import BackendUnavailable
+from lockfast.backends.sql.pool import aio, threads
+from lockfast.backends.sql.turns import NEVER, SILENT_REQUEST_TIMEOUTS, Progress, Turn
+from lockfast.challenge.eventually import eventually
+from lockfast.errors import BackendUnavailable
 
 PATIENCE = 30.0
 """What only a hang outlasts."""

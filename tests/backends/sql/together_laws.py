@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from going_together import FIRST, PATIENCE, claim, names
 
-from holdfast import BackendUnavailable, OutcomeUnknown
-from holdfast.challenge.eventually import eventually
+from lockfast import BackendUnavailable, OutcomeUnknown
+from lockfast.challenge.eventually import eventually
 
 
 class TogetherLaws:

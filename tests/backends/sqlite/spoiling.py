@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
+import lockfast
 
 
 def refusal(url: str) -> str:
     """Return the sentence with which the first use is refused."""
-    with holdfast.Locks(url) as locks, pytest.raises(holdfast.ConfigurationError) as refused:
+    with lockfast.Locks(url) as locks, pytest.raises(lockfast.ConfigurationError) as refused:
         locks.lock("door").acquire(timeout=1)
     return str(refused.value)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from backends.sqlite.spoiling import change, refusal
 
-import holdfast
-from holdfast.backends.sqlite.connection import Connection
-from holdfast.testing import ManualClock
+import lockfast
+from lockfast.backends.sqlite.connection import Connection
+from lockfast.testing import ManualClock
 
 
 def another_boot(path: Path) -> None:
@@ -18,7 +18,7 @@ def another_boot(path: Path) -> None:
 
 def test_a_file_in_use_by_another_kernel_is_refused(path, url):
     """Two machines that share a disk have two boot clocks: neither could believe the other."""
-    with holdfast.Locks(url) as resident:
+    with lockfast.Locks(url) as resident:
         lease = resident.lock("door").acquire()
         another_boot(path)
 
@@ -30,7 +30,7 @@ def test_a_file_in_use_by_another_kernel_is_refused(path, url):
 
 def test_a_new_boot_is_adopted_when_nobody_is_there(path, url):
     """Whoever held or waited died with the old boot; the tokens live on."""
-    with holdfast.Locks(url) as locks:
+    with lockfast.Locks(url) as locks:
         held = locks.lock("door", ttl=3600).acquire()
         released = locks.lock("window").acquire()
         released.release()
@@ -40,7 +40,7 @@ def test_a_new_boot_is_adopted_when_nobody_is_there(path, url):
     change(path, "DROP TABLE kept")
     another_boot(path)
 
-    with holdfast.Locks(url) as locks:
+    with lockfast.Locks(url) as locks:
         holders = locks.inspect("door").holders
         tokens = [locks.lock(name).try_acquire() for name in ("door", "window")]
 
@@ -53,7 +53,7 @@ def token_after_a_new_boot(path: Path, monkeypatch: pytest.MonkeyPatch, *, wall:
     another_boot(path)
     with monkeypatch.context() as patch:
         patch.setattr("time.time", lambda: wall)
-        locks = holdfast.Locks(f"sqlite://{path}")
+        locks = lockfast.Locks(f"sqlite://{path}")
         lease = locks.lock("door").acquire()
     locks.close()
     return lease.token
@@ -61,7 +61,7 @@ def token_after_a_new_boot(path: Path, monkeypatch: pytest.MonkeyPatch, *, wall:
 
 def test_tokens_grow_over_a_boot_with_the_wall_clock_set_back(path, url, monkeypatch):
     """Law 3: a battery that died must not let an old holder's writes pass the guard."""
-    with holdfast.Locks(url) as locks:
+    with lockfast.Locks(url) as locks:
         tokens = [locks.lock("door").acquire().token]
 
     tokens += [
@@ -73,9 +73,9 @@ def test_tokens_grow_over_a_boot_with_the_wall_clock_set_back(path, url, monkeyp
 
 def test_tokens_grow_over_a_boot_also_for_a_name_that_was_swept(path, url, monkeypatch):
     """Law 3, "and sweeping": the youngest token may be swept after a hold of many days."""
-    monkeypatch.setattr("holdfast.backends.sqlite.sweeping.SWEEP_AFTER", 0.0)
-    monkeypatch.setattr("holdfast.backends.sqlite.sweeping.SWEEP_EVERY", 1)
-    with holdfast.Locks(url) as locks:
+    monkeypatch.setattr("lockfast.backends.sqlite.sweeping.SWEEP_AFTER", 0.0)
+    monkeypatch.setattr("lockfast.backends.sqlite.sweeping.SWEEP_EVERY", 1)
+    with lockfast.Locks(url) as locks:
         lease = locks.lock("door").acquire()
         lease.release()
         locks.lock("window").acquire().release()
@@ -90,7 +90,7 @@ def test_tokens_grow_over_a_boot_also_for_a_name_that_was_swept(path, url, monke
 def test_a_client_that_was_frozen_while_it_opened_the_file_tells_the_same_time(url, monkeypatch):
     """Law 2: whose store clock is behind, its leases end early in the eyes of the others."""
     clock = ManualClock()
-    clients = [holdfast.Locks(url, clock=clock) for _ in range(3)]
+    clients = [lockfast.Locks(url, clock=clock) for _ in range(3)]
     execute = Connection.execute
 
     def execute_slowly(self, statement, values=()):

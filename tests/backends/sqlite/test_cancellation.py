@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import AcquireTimeout, AsyncLease, AsyncLocks
+from lockfast import AcquireTimeout, AsyncLease, AsyncLocks
 
 MOST_AWAITS = 200
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from holdfast import AsyncBackend, Backend
-from holdfast.backends.sqlite._async.backend import AsyncSqliteBackend
-from holdfast.backends.sqlite._sync.backend import SqliteBackend
-from holdfast.runtime.clock import Clock
-from holdfast.testing import AsyncBackendContract, BackendContract
+from lockfast import AsyncBackend, Backend
+from lockfast.backends.sqlite._async.backend import AsyncSqliteBackend
+from lockfast.backends.sqlite._sync.backend import SqliteBackend
+from lockfast.runtime.clock import Clock
+from lockfast.testing import AsyncBackendContract, BackendContract
 
 
 class _File:
     def set_up(self) -> None:
-        self.directory = tempfile.TemporaryDirectory(prefix="holdfast-")
+        self.directory = tempfile.TemporaryDirectory(prefix="lockfast-")
         self.path = Path(self.directory.name) / "locks.db"
 
     def tear_down(self) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from holdfast.backends.sqlite import declaration, filesystem
-from holdfast.platforms import here, linux, macos
+import lockfast
+from lockfast.backends.sqlite import declaration, filesystem
+from lockfast.platforms import here, linux, macos
 
 
 @pytest.fixture
@@ -22,10 +22,10 @@ def state_home(tmp_path, monkeypatch) -> Path:
 
 def test_the_default_file_lives_in_the_state_home(state_home):
     """One file per user and machine, in a directory that is that user's alone."""
-    with holdfast.Locks() as locks:
+    with lockfast.Locks() as locks:
         locks.lock("door").acquire().release()
 
-    directory = state_home / "holdfast"
+    directory = state_home / "lockfast"
     assert (directory / "locks.db").is_file()
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
@@ -36,7 +36,7 @@ def test_a_state_home_that_is_no_absolute_path_is_ignored(monkeypatch, tmp_path,
     monkeypatch.setenv("XDG_STATE_HOME", value)
     monkeypatch.setattr(here, "state_directory", lambda: tmp_path)
 
-    assert filesystem.default_path() == tmp_path / "holdfast/locks.db"
+    assert filesystem.default_path() == tmp_path / "lockfast/locks.db"
 
 
 @pytest.mark.parametrize("platform", [linux, macos])
@@ -48,9 +48,9 @@ def test_without_one_it_is_where_programs_keep_their_state(monkeypatch, tmp_path
 
 def test_the_default_path_is_logged_once_per_client(state_home, caplog):
     """Which file it is, is the first question after a surprise."""
-    caplog.set_level(logging.INFO, logger="holdfast")
+    caplog.set_level(logging.INFO, logger="lockfast")
 
-    with holdfast.Locks() as locks:
+    with lockfast.Locks() as locks:
         for _ in range(3):
             locks.lock("door").acquire().release()
 
@@ -63,7 +63,7 @@ def test_the_default_in_a_container_is_a_warning(state_home, caplog, monkeypatch
     """Two containers of one service exclude nobody but themselves there."""
     monkeypatch.setattr(declaration, "is_container", lambda: True)
 
-    with holdfast.Locks():
+    with lockfast.Locks():
         pass
 
     [told] = [one for one in caplog.records if str(state_home) in one.getMessage()]
@@ -76,7 +76,7 @@ def test_the_warning_of_a_container_comes_once_per_process(state_home, caplog, m
     monkeypatch.setattr(declaration, "is_container", lambda: True)
 
     for _ in range(3):
-        with holdfast.Locks():
+        with lockfast.Locks():
             pass
 
     told = [one for one in caplog.records if str(state_home) in one.getMessage()]
@@ -85,9 +85,9 @@ def test_the_warning_of_a_container_comes_once_per_process(state_home, caplog, m
 
 def test_a_chosen_path_is_not_logged(url, caplog):
     """Whoever chose it knows it."""
-    caplog.set_level(logging.INFO, logger="holdfast")
+    caplog.set_level(logging.INFO, logger="lockfast")
 
-    with holdfast.Locks(url) as locks:
+    with lockfast.Locks(url) as locks:
         locks.lock("door").acquire().release()
 
     assert [one for one in caplog.records if one.levelno >= logging.INFO] == []

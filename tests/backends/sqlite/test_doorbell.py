@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdfast.backends.sqlite.doorbell import Doorbell
-from holdfast.backends.sqlite.subscription.aio import Subscription
-from holdfast.challenge.eventually import PATIENCE
-from holdfast.runtime.aio import Event
-from holdfast.runtime.clock import Clock
+from lockfast.backends.sqlite.doorbell import Doorbell
+from lockfast.backends.sqlite.subscription.aio import Subscription
+from lockfast.challenge.eventually import PATIENCE
+from lockfast.runtime.aio import Event
+from lockfast.runtime.clock import Clock
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from backends.sqlite.spoiling import change, refusal
 
-import holdfast
-from holdfast.platforms import here
+import lockfast
+from lockfast.platforms import here
 
 
 def contents(directory: Path) -> dict[str, bytes | None]:
@@ -57,7 +57,7 @@ def test_a_file_of_random_bytes_is_refused(path):
 
 def test_a_file_of_ours_that_was_damaged_is_refused(path):
     """Pages overwritten in the middle: told as damage, not as a programming error."""
-    with holdfast.Locks(f"sqlite://{path}") as locks:
+    with lockfast.Locks(f"sqlite://{path}") as locks:
         for number in range(50):
             locks.lock(f"door {number}").acquire().release()
     whole = path.read_bytes()
@@ -80,16 +80,16 @@ def test_a_database_of_another_program_is_refused_and_not_touched(path):
     assert contents(path.parent) == before
 
 
-def test_a_file_of_a_newer_holdfast_is_refused(path):
+def test_a_file_of_a_newer_lockfast_is_refused(path):
     """Both formats are named, and what to do."""
-    with holdfast.Locks(f"sqlite://{path}") as locks:
+    with lockfast.Locks(f"sqlite://{path}") as locks:
         locks.lock("door").acquire().release()
     change(path, "PRAGMA user_version = 999")
     before = path.read_bytes()
 
     sentence = refusal(f"sqlite://{path}")
 
-    assert "newer Holdfast (format 999" in sentence
+    assert "newer Lockfast (format 999" in sentence
     assert "upgrade" in sentence
     assert path.read_bytes() == before
 
@@ -97,7 +97,7 @@ def test_a_file_of_a_newer_holdfast_is_refused(path):
 @pytest.fixture
 def open_to_all() -> Iterator[Path]:
     """A directory that an unprivileged user can reach, unlike pytest's own."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-") as directory:
+    with tempfile.TemporaryDirectory(prefix="lockfast-") as directory:
         Path(directory).chmod(0o755)
         yield Path(directory)
 
@@ -108,7 +108,7 @@ def test_a_directory_that_cannot_be_written_is_refused(puppet, open_to_all):
     somebody = puppet(f"sqlite://{open_to_all}/closed/locks.db")
     somebody.ask("give_up_root")
 
-    with pytest.raises(holdfast.ConfigurationError) as refused:
+    with pytest.raises(lockfast.ConfigurationError) as refused:
         somebody.ask("acquire", "door", timeout=1)
 
     assert f"{open_to_all}/closed/locks.db" in str(refused.value)
@@ -119,7 +119,7 @@ def test_a_directory_that_cannot_be_written_is_refused(puppet, open_to_all):
 def test_a_file_that_cannot_be_written_is_refused(puppet, open_to_all):
     """A lock that could only be read would be no lock."""
     path = open_to_all / "locks.db"
-    with holdfast.Locks(f"sqlite://{path}") as locks:
+    with lockfast.Locks(f"sqlite://{path}") as locks:
         locks.lock("door").acquire().release()
     path.chmod(0o444)
     for directory in (open_to_all, *filter(Path.is_dir, open_to_all.iterdir())):
@@ -128,7 +128,7 @@ def test_a_file_that_cannot_be_written_is_refused(puppet, open_to_all):
     somebody = puppet(f"sqlite://{path}")
     somebody.ask("give_up_root")
 
-    with pytest.raises(holdfast.ConfigurationError) as refused:
+    with pytest.raises(lockfast.ConfigurationError) as refused:
         somebody.ask("acquire", "door", timeout=1)
 
     assert str(path) in str(refused.value)
@@ -171,7 +171,7 @@ def test_the_default_is_refused_on_a_network_file_system_before_its_directory_is
 @pytest.mark.parametrize(("value", "level"), [("full", 2), ("normal", 1)])
 def test_synchronous_is_what_the_url_says(url, value, level):
     """Full: every grant is on disk before it counts."""
-    with holdfast.Locks(f"{url}?synchronous={value}") as locks:
+    with lockfast.Locks(f"{url}?synchronous={value}") as locks:
         locks.lock("door").acquire().release()
         connection = locks._client.backend._database.connection
 
@@ -181,8 +181,8 @@ def test_synchronous_is_what_the_url_says(url, value, level):
 @pytest.mark.parametrize("value", ["off", "FULL", "", "2", "full; DROP TABLE places"])
 def test_another_synchronous_is_refused_listing_the_accepted(url, path, value):
     """Nothing of it reaches SQLite, and no file is made."""
-    with pytest.raises(holdfast.ConfigurationError) as refused:
-        holdfast.Locks(url, synchronous=value)
+    with pytest.raises(lockfast.ConfigurationError) as refused:
+        lockfast.Locks(url, synchronous=value)
 
     assert "normal or full is accepted" in str(refused.value)
     assert not path.exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import holdfast
+import lockfast
 
 SOON = 2.0
 FORKS = 15
@@ -12,7 +12,7 @@ FORKS = 15
 
 @pytest.fixture
 def watcher(url):
-    with holdfast.Locks(url) as locks:
+    with lockfast.Locks(url) as locks:
         yield locks
 
 
@@ -27,7 +27,7 @@ def test_a_forked_child_holds_nothing(puppet, url, watcher, how):
     token = parent.ask("acquire", "door")
 
     child = parent.fork(how=how)
-    with pytest.raises(holdfast.LeaseLost) as told:
+    with pytest.raises(lockfast.LeaseLost) as told:
         child.ask("check", "door")
 
     assert (told.value.reason, told.value.token) == ("forked", token)
@@ -57,7 +57,7 @@ def test_releasing_in_the_child_is_refused_and_touches_nothing(puppet, url, watc
     parent.ask("acquire", "door")
 
     child = parent.fork()
-    with pytest.raises(holdfast.LeaseLost):
+    with pytest.raises(lockfast.LeaseLost):
         child.ask("release", "door")
 
     parent.ask("check", "door")
@@ -199,7 +199,7 @@ def test_a_memory_store_does_not_span_a_fork(puppet):
     parent.ask("acquire", "door")
 
     child = parent.fork()
-    with pytest.raises(holdfast.LeaseLost):
+    with pytest.raises(lockfast.LeaseLost):
         child.ask("check", "door")
 
     assert child.ask("try_acquire", "door") is not None

@@ -8,9 +8,9 @@ import sys
 # The interrupt strikes once the main thread waits inside `os.fork`; only then may the call end.
 SCRIPT = """
 import os, signal, sys, threading
-import holdfast
+import lockfast
 
-clients = [holdfast.Locks(f"sqlite://{sys.argv[1]}/{number}.db") for number in range(5)]
+clients = [lockfast.Locks(f"sqlite://{sys.argv[1]}/{number}.db") for number in range(5)]
 for one in clients:
     one.lock("door").acquire().release()
 worker = clients[2]._client.backend._worker

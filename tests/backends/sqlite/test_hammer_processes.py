@@ -16,9 +16,9 @@ from typing import NamedTuple
 import pytest
 from puppets import environment
 
-import holdfast
-from holdfast.challenge.eventually import PATIENCE
-from holdfast.challenge.processes import freeze
+import lockfast
+from lockfast.challenge.eventually import PATIENCE
+from lockfast.challenge.processes import freeze
 
 WORKER = Path(__file__).with_name("worker.py")
 CROWD = 8
@@ -177,7 +177,7 @@ class Crowd:
 ACTS = ("kill holder", "kill waiter", "freeze holder")
 
 
-def torment(crowd: Crowd, locks: holdfast.Locks) -> None:
+def torment(crowd: Crowd, locks: lockfast.Locks) -> None:
     chance = random.Random(SEED)  # noqa: S311 - a run can be repeated
     for _ in range(ROUNDS):
         for act in chance.sample(ACTS, len(ACTS)):
@@ -192,7 +192,7 @@ def torment(crowd: Crowd, locks: holdfast.Locks) -> None:
             crowd.acts.append(act)
 
 
-def catch(crowd: Crowd, locks: holdfast.Locks, act: str, chance: random.Random) -> int:
+def catch(crowd: Crowd, locks: lockfast.Locks, act: str, chance: random.Random) -> int:
     """Return the number of a process that is stopped while it is what the act is about."""
 
     def first(name: str) -> int | None:
@@ -218,7 +218,7 @@ def aftermath(tmp_path_factory) -> Crowd:
     url = f"sqlite://{directory}/locks.db"
     crowd = Crowd(url, directory / "log")
     try:
-        with holdfast.Locks(url) as locks:
+        with lockfast.Locks(url) as locks:
             for _ in range(CROWD):
                 crowd.start()
             torment(crowd, locks)
@@ -270,7 +270,7 @@ def test_every_survivor_goes_on_to_the_end(aftermath):
 
 def test_nothing_is_left_of_the_dead(aftermath):
     """No holder, no line, no side file: the next client finds every name free at once."""
-    with holdfast.Locks(aftermath.url) as locks:
+    with lockfast.Locks(aftermath.url) as locks:
         taken = [locks.lock(name).try_acquire() for name in NAMES]
         lines = [locks.inspect(name).line for name in NAMES]
         files = {one.name for one in aftermath.log.parent.glob("*-clients/*")}

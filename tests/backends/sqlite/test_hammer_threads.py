@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-import holdfast
+import lockfast
 
 THREADS = 4
 ROUNDS = 1_000
@@ -35,7 +35,7 @@ class Resource:
         self.inside.remove(who)
 
 
-def hammer(locks: holdfast.Locks, resource: Resource) -> list[BaseException]:
+def hammer(locks: lockfast.Locks, resource: Resource) -> list[BaseException]:
     lock = locks.lock("anvil", timeout=30)
     errors: list[BaseException] = []
 
@@ -65,7 +65,7 @@ def test_threads_that_share_a_client_are_never_two_inside(store, belongings):
     before = belongings()
     resource = Resource()
 
-    with holdfast.Locks(store) as locks:
+    with lockfast.Locks(store) as locks:
         errors = hammer(locks, resource)
         inspection = locks.inspect("anvil")
 

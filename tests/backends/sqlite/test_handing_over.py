@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from holdfast import AsyncLease, AsyncLocks, LeaseLost
+from lockfast import AsyncLease, AsyncLocks, LeaseLost
 
 
 def test_of_two_tasks_that_adopt_in_the_same_instant_one_has_it(tmp_path: Path) -> None:

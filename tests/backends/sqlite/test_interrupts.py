@@ -19,9 +19,9 @@ from typing import Any, Self
 
 import pytest
 
-import holdfast
-from holdfast.backends import sqlite
-from holdfast.backends.sqlite.connection import Connection
+import lockfast
+from lockfast.backends import sqlite
+from lockfast.backends.sqlite.connection import Connection
 
 ROOM = str(Path(sqlite.__file__).parent)
 MOST_POINTS = 3000
@@ -84,7 +84,7 @@ class Scene:
     def __init__(self, path: Path) -> None:
         url = f"sqlite://{path}"
         self.path = path
-        self.holder, self.locks = holdfast.Locks(url), holdfast.Locks(url)
+        self.holder, self.locks = lockfast.Locks(url), lockfast.Locks(url)
         self.held = self.holder.lock("door").acquire()
         self.locks.lock("warm").acquire().release()
 
@@ -103,7 +103,7 @@ class Scene:
 
 
 def wait_in_vain(scene: Scene, _number: int) -> None:
-    with pytest.raises(holdfast.AcquireTimeout):
+    with pytest.raises(lockfast.AcquireTimeout):
         scene.locks.lock("door").acquire(timeout=0.001)
 
 
@@ -125,7 +125,7 @@ def share(scene: Scene, number: int) -> None:
 
 
 def open_anew(scene: Scene, number: int) -> None:
-    with holdfast.Locks(f"sqlite://{scene.path}") as locks:
+    with lockfast.Locks(f"sqlite://{scene.path}") as locks:
         locks.lock(f"window {number}").acquire().release()
 
 
@@ -175,7 +175,7 @@ def test_an_interrupt_anywhere_leaves_no_transaction_behind(
 def test_a_transaction_that_nobody_is_in_is_ended_by_the_next_call(path):
     """Whatever an interrupt left, also one that met another on its way out."""
     url = f"sqlite://{path}"
-    with holdfast.Locks(url) as locks, holdfast.Locks(url) as other:
+    with lockfast.Locks(url) as locks, lockfast.Locks(url) as other:
         locks.lock("door").acquire().release()
         locks._client.backend._database.connection.execute("BEGIN IMMEDIATE")
 
@@ -207,11 +207,11 @@ class FailingRollback:
 def test_a_rollback_that_fails_makes_nobody_look_dead(path):
     """Law 2: the connection is lost, the process is not; its lease stays its own."""
     url = f"sqlite://{path}"
-    with holdfast.Locks(url) as locks, holdfast.Locks(url) as other:
+    with lockfast.Locks(url) as locks, lockfast.Locks(url) as other:
         lease = locks.lock("door", ttl=30).acquire()
         connection: Connection = locks._client.backend._database.connection
         connection._sqlite = FailingRollback(connection._sqlite)
-        with pytest.raises(holdfast.LockError):
+        with pytest.raises(lockfast.LockError):
             locks.break_("window")
 
         assert other.lock("door").try_acquire() is None

@@ -9,9 +9,9 @@ from contextlib import suppress
 
 import pytest
 
-import holdfast
-from holdfast.backends.sqlite._sync.backend import GLANCE
-from holdfast.core.door import WINDOW
+import lockfast
+from lockfast.backends.sqlite._sync.backend import GLANCE
+from lockfast.core.door import WINDOW
 
 SOON = 2.0
 """Less than a window, after which everybody looks again by himself."""
@@ -21,13 +21,13 @@ def boot_time() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def in_line(locks: holdfast.Locks, name: str) -> list[int]:
+def in_line(locks: lockfast.Locks, name: str) -> list[int]:
     return [waiter.owner.pid for waiter in locks.inspect(name).line]
 
 
 @pytest.fixture
 def watcher(url):
-    with holdfast.Locks(url) as locks:
+    with lockfast.Locks(url) as locks:
         yield locks
 
 
@@ -81,7 +81,7 @@ def test_who_waits_a_moment_at_a_time_is_not_kept_out_by_the_dead(puppet, url, w
     lock = watcher.lock("door", timeout=GLANCE / 2)
 
     def is_taken() -> bool:
-        with suppress(holdfast.AcquireTimeout):
+        with suppress(lockfast.AcquireTimeout):
             return lock.acquire().token > token
         return False
 
@@ -130,9 +130,9 @@ def test_a_holder_that_was_frozen_past_its_ttl_hears_of_it_and_harms_nobody(pupp
     successor = watcher.lock("door").acquire(timeout=10)
 
     holder.thaw()
-    with pytest.raises(holdfast.LeaseLost) as told:
+    with pytest.raises(lockfast.LeaseLost) as told:
         holder.ask("check", "door")
-    with pytest.raises(holdfast.LeaseLost):
+    with pytest.raises(lockfast.LeaseLost):
         holder.ask("release", "door")
 
     assert (told.value.reason, told.value.token) == ("expired", token)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from lengths import length
 
-import holdfast
+import lockfast
 
 NAMES_IN_MEMORY = length(50_000, long=200_000)
 NAMES_IN_A_FILE = 20_000
@@ -42,7 +42,7 @@ class Size:
         self.megabytes = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def cycle(locks: holdfast.Locks, names: range) -> None:
+def cycle(locks: lockfast.Locks, names: range) -> None:
     for number in names:
         locks.lock(f"order:{number}").acquire().release()
 
@@ -52,7 +52,7 @@ def cycle(locks: holdfast.Locks, names: range) -> None:
 )
 def test_many_names_leave_the_client_no_larger(store, names, url):
     """A lock per order id is nothing that a client remembers."""
-    with holdfast.Locks("memory://" if store == "memory" else url) as locks:
+    with lockfast.Locks("memory://" if store == "memory" else url) as locks:
         cycle(locks, range(WARM_UP))
         before = Size()
 
@@ -65,7 +65,7 @@ def test_many_names_leave_the_client_no_larger(store, names, url):
 
 def test_refused_names_leave_the_client_no_larger(url):
     """Nor does the client remember what it did not get."""
-    with holdfast.Locks(url) as holder, holdfast.Locks(url) as locks:
+    with lockfast.Locks(url) as holder, lockfast.Locks(url) as locks:
         held = holder.lock("door").acquire()
         for _ in range(WARM_UP):
             locks.lock("door").try_acquire()
@@ -80,19 +80,19 @@ def test_refused_names_leave_the_client_no_larger(url):
 
 def open_and_close(url: str, clients: int) -> None:
     for number in range(clients):
-        with holdfast.Locks(url) as locks:
+        with lockfast.Locks(url) as locks:
             locks.lock(f"door {number % 7}").acquire().release()
 
 
 def test_waiters_that_give_up_together_leave_nothing_in_their_client(url):
     """Each that leaves tells the next to look, which may be leaving just then."""
 
-    async def give_up(locks: holdfast.AsyncLocks) -> None:
-        with pytest.raises(holdfast.AcquireTimeout):
+    async def give_up(locks: lockfast.AsyncLocks) -> None:
+        with pytest.raises(lockfast.AcquireTimeout):
             await locks.lock("door").acquire(timeout=0.3)
 
     async def scenario() -> None:
-        async with holdfast.AsyncLocks(url) as locks, holdfast.AsyncLocks(url) as others:
+        async with lockfast.AsyncLocks(url) as locks, lockfast.AsyncLocks(url) as others:
             async with others.lock("door"):
                 await asyncio.gather(*(give_up(locks) for _ in range(50)))
 
@@ -126,7 +126,7 @@ def test_asyncio_clients_leave_no_thread_task_socket_or_file(store, clients, url
 
     async def use(times: int) -> None:
         for number in range(times):
-            async with holdfast.AsyncLocks(address) as locks, locks.lock(f"door {number % 7}"):
+            async with lockfast.AsyncLocks(address) as locks, locks.lock(f"door {number % 7}"):
                 pass
 
     async def added() -> tuple[list[str], int]:
@@ -141,7 +141,7 @@ def test_a_client_that_is_closed_in_the_middle_of_a_hold_leaves_nothing(url, bel
     """Law 14 for a lease that nobody gave back."""
     before = belongings()
 
-    with holdfast.Locks(url) as locks:
+    with lockfast.Locks(url) as locks:
         lease = locks.lock("door").acquire()
 
     assert not lease.is_trusted
@@ -157,9 +157,9 @@ def test_closing_ends_the_waiting_of_other_threads(shared, eventually, belonging
     """Law 14: who stands in line through a closed client is told, and nothing is left of it."""
     before = belongings()
     told: list[object] = []
-    with holdfast.Locks(shared) as other:
+    with lockfast.Locks(shared) as other:
         held = other.lock("door").acquire()
-        locks = holdfast.Locks(shared)
+        locks = lockfast.Locks(shared)
 
         def wait() -> None:
             try:
@@ -179,7 +179,7 @@ def test_closing_ends_the_waiting_of_other_threads(shared, eventually, belonging
         thread.join()
 
     assert not is_stuck
-    assert [type(one) for one in told] == [holdfast.LocksClosed]
+    assert [type(one) for one in told] == [lockfast.LocksClosed]
     assert line == ()
     assert before.added() == []
 
@@ -189,7 +189,7 @@ def test_closing_ends_the_waiting_of_other_tasks(shared, belongings):
 
     async def play() -> tuple[object, int, list[str]]:
         before = belongings()
-        other, locks = holdfast.AsyncLocks(shared), holdfast.AsyncLocks(shared)
+        other, locks = lockfast.AsyncLocks(shared), lockfast.AsyncLocks(shared)
         held = await other.lock("door").acquire()
         waiting = asyncio.create_task(locks.lock("door").acquire(timeout=60))
         while not (await other.inspect("door")).line:  # noqa: ASYNC110 - only the store knows
@@ -204,7 +204,7 @@ def test_closing_ends_the_waiting_of_other_tasks(shared, belongings):
 
     told, line, added = asyncio.run(play())
 
-    assert type(told) is holdfast.LocksClosed
+    assert type(told) is lockfast.LocksClosed
     assert line == 0
     assert added == []
 
@@ -229,7 +229,7 @@ def test_no_two_of_ten_thousand_names_share_a_lock(url):
 
     # Ten thousand renewals at once take their time, on a machine that has little.
     patient = {"ttl": 600.0, "request_timeout": 60.0}
-    with holdfast.Locks(url, **patient) as locks, holdfast.Locks(url, **patient) as other:
+    with lockfast.Locks(url, **patient) as locks, lockfast.Locks(url, **patient) as other:
         leases = {name: locks.lock(name).try_acquire() for name in names}
         refused = [name for name, lease in leases.items() if lease is None]
         entered = [name for name in names if other.lock(name).try_acquire() is not None]
@@ -248,11 +248,11 @@ IDLE_FOR_LONG = 25.0
 
 def drop_clients(flavour: str, url: str) -> None:
     def use() -> None:
-        with holdfast.Locks(url).lock("door"):
+        with lockfast.Locks(url).lock("door"):
             pass
 
     async def use_in_tasks() -> None:
-        async with holdfast.AsyncLocks(url).lock("door"):
+        async with lockfast.AsyncLocks(url).lock("door"):
             pass
 
     for _ in range(5):
@@ -282,12 +282,12 @@ def test_clients_that_are_dropped_without_close_are_gone_soon_and_told_of(
 
 def test_a_lock_outlives_the_client_object_that_made_it(url, eventually):
     """It keeps what it needs, and is renewed as before."""
-    told: list[holdfast.Event] = []
-    lock = holdfast.Locks(url, ttl=15, on_event=told.append).lock("door")
+    told: list[lockfast.Event] = []
+    lock = lockfast.Locks(url, ttl=15, on_event=told.append).lock("door")
     gc.collect()
 
     with lock as lease:
         lock._client.watchdog.hurry()  # its turn comes in seconds
-        eventually(lambda: any(isinstance(one, holdfast.Renewed) for one in told))
+        eventually(lambda: any(isinstance(one, lockfast.Renewed) for one in told))
         lease.check()
     lock._client.close()

@@ -7,9 +7,9 @@ import threading
 import pytest
 from backends.sqlite.spoiling import change
 
-import holdfast
-from holdfast.core.door import WINDOW
-from holdfast.model import Claim, Grant, Held
+import lockfast
+from lockfast.core.door import WINDOW
+from lockfast.model import Claim, Grant, Held
 
 FAR = 60.0
 
@@ -17,7 +17,7 @@ FAR = 60.0
 class Side:
     """One client, asked by its port: who waits there asks when the test says so."""
 
-    def __init__(self, locks: holdfast.Locks) -> None:
+    def __init__(self, locks: lockfast.Locks) -> None:
         self._client = locks._client
         self._backend = locks._client.backend
         self._locks = locks
@@ -46,7 +46,7 @@ class Side:
 
 @pytest.fixture
 def sides(url):
-    with holdfast.Locks(url) as first, holdfast.Locks(url) as second:
+    with lockfast.Locks(url) as first, lockfast.Locks(url) as second:
         yield Side(first), Side(second)
 
 
@@ -125,8 +125,8 @@ def test_a_window_that_is_over_grants_nothing(path, sides):
 
 def test_a_lease_that_began_so_is_renewed_to_its_full_ttl(url, eventually):
     """The watchdog does so well before the window ends; here it is asked to at once."""
-    entered: list[holdfast.Lease] = []
-    with holdfast.Locks(url) as first, holdfast.Locks(url) as second:
+    entered: list[lockfast.Lease] = []
+    with lockfast.Locks(url) as first, lockfast.Locks(url) as second:
         lease = first.lock("door").acquire()
         waiting = threading.Thread(
             target=lambda: entered.append(second.lock("door", ttl=60).acquire(timeout=FAR))
@@ -148,7 +148,7 @@ def test_an_operator_ends_what_was_only_let_in(url, sides):
     holder, waiter = sides
     grant = waiter.ask(let_in(holder, waiter))
 
-    with holdfast.Locks(url) as operator:
+    with lockfast.Locks(url) as operator:
         assert [one.token for one in operator.break_("door")] == [grant.token]
 
     assert not waiter.release(grant)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from long_lines import LongLines
 
-from holdfast.backends.sql.rows import COLUMNS
-from holdfast.backends.sqlite._sync.backend import SqliteBackend
-from holdfast.runtime.clock import Clock
+from lockfast.backends.sql.rows import COLUMNS
+from lockfast.backends.sqlite._sync.backend import SqliteBackend
+from lockfast.runtime.clock import Clock
 
 MORE = f"""
 WITH RECURSIVE more (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more WHERE n < ?)
@@ -32,7 +32,7 @@ class CountedSteps:
         self.backend = SqliteBackend(path=path, clock=Clock())
 
     def lengthen(self, name: str, by: int) -> None:
-        key = f"holdfast\0{name}".encode()
+        key = f"lockfast\0{name}".encode()
         with closing(sqlite3.connect(self._path)) as raw, raw:
             raw.execute(MORE, (by, key, key))
 

@@ -9,10 +9,10 @@ from contextlib import closing
 
 import pytest
 
-import holdfast
-from holdfast.backends.sqlite.doorbell import Doorbell
-from holdfast.core.door import WINDOW
-from holdfast.runtime import working
+import lockfast
+from lockfast.backends.sqlite.doorbell import Doorbell
+from lockfast.core.door import WINDOW
+from lockfast.runtime import working
 
 CROWD = 60
 CYCLES = 50
@@ -21,7 +21,7 @@ CYCLES = 50
 # -- what waiting costs ----------------------------------------------------------------
 
 
-async def in_line(locks: holdfast.AsyncLocks, number: int) -> None:
+async def in_line(locks: lockfast.AsyncLocks, number: int) -> None:
     while len((await locks.inspect("door")).line) != number:  # noqa: ASYNC110 - only the store knows
         await asyncio.sleep(0.005)
 
@@ -30,7 +30,7 @@ def test_a_crowd_of_one_client_shares_one_socket_and_gets_in_by_order(url, belon
     """However many wait, the descriptors do not run out; and the line is a line."""
 
     async def play() -> tuple[int, list[int]]:
-        async with holdfast.AsyncLocks(url) as holder, holdfast.AsyncLocks(url) as locks:
+        async with lockfast.AsyncLocks(url) as holder, lockfast.AsyncLocks(url) as locks:
             await (await locks.lock("warm").acquire()).release()
             held = await holder.lock("door").acquire()
             before, entered = belongings(), list[int]()
@@ -56,7 +56,7 @@ def test_a_crowd_of_one_client_shares_one_socket_and_gets_in_by_order(url, belon
 
 def test_threads_of_one_client_share_one_socket_and_all_get_in(url, belongings, eventually):
     """One of them reads for all; whoever leaves hands the reading on."""
-    with holdfast.Locks(url) as holder, holdfast.Locks(url) as locks:
+    with lockfast.Locks(url) as holder, lockfast.Locks(url) as locks:
         locks.lock("warm").acquire().release()
         held = holder.lock("door").acquire()
         before, tokens = belongings(), list[int]()
@@ -82,7 +82,7 @@ def test_threads_of_one_client_share_one_socket_and_all_get_in(url, belongings, 
 @pytest.mark.parametrize("kind", ["semaphore", "rwlock"])
 def test_shared_cycles_leave_no_socket(url, belongings, kind):
     """Whoever is let in at once has no use for a doorbell."""
-    with holdfast.Locks(url) as locks, holdfast.Locks(url) as other:
+    with lockfast.Locks(url) as locks, lockfast.Locks(url) as other:
         shared = {
             "semaphore": lambda one: one.semaphore("seats", capacity=5),
             "rwlock": lambda one: one.rwlock("book").read(),
@@ -102,7 +102,7 @@ def test_shared_cycles_leave_no_socket(url, belongings, kind):
 def test_only_the_first_of_a_crowd_looks(url, eventually):
     """Waiting costs one question per client and window, not one per waiter."""
     statements: list[str] = []
-    with holdfast.Locks(url) as holder, holdfast.Locks(url) as locks:
+    with lockfast.Locks(url) as holder, lockfast.Locks(url) as locks:
         held = holder.lock("door").acquire()
 
         def wait() -> None:
@@ -135,7 +135,7 @@ def test_a_waiter_without_a_descriptor_for_its_bell_gets_in_all_the_same(
 
     monkeypatch.setattr(Doorbell, "_opened", full)
     entered: list[int] = []
-    with holdfast.Locks(url) as holder, holdfast.Locks(url) as locks:
+    with lockfast.Locks(url) as holder, lockfast.Locks(url) as locks:
         held = holder.lock("door").acquire()
 
         def wait() -> None:
@@ -157,7 +157,7 @@ def test_withdrawn_claims_leave_no_tombstone_in_the_file(url, path):
     """Who comes and goes in a hurry must not make every later verb slower."""
 
     async def play() -> None:
-        async with holdfast.AsyncLocks(url) as holder, holdfast.AsyncLocks(url) as locks:
+        async with lockfast.AsyncLocks(url) as holder, lockfast.AsyncLocks(url) as locks:
             held = await holder.lock("door").acquire()
 
             async def hurry() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.backends.sqlite.database import Database
-from holdfast.core.door import Door
-from holdfast.model import ALL, Claim, Grant, Inspection
-from holdfast.testing import ManualClock
+from lockfast.backends.sqlite.database import Database
+from lockfast.core.door import Door
+from lockfast.model import ALL, Claim, Grant, Inspection
+from lockfast.testing import ManualClock
 
 STEPS = 400
 

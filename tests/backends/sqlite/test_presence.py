@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.backends.sqlite import presence
-from holdfast.backends.sqlite.presence import Presence
-from holdfast.platforms import here
+from lockfast.backends.sqlite import presence
+from lockfast.backends.sqlite.presence import Presence
+from lockfast.platforms import here
 
 
 @pytest.fixture(params=[True, False], ids=["posix", "windows"])

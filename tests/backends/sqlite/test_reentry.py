@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-import holdfast
-from holdfast.backends.sqlite.presence import Presence
-from holdfast.core.door import Door
+import lockfast
+from lockfast.backends.sqlite.presence import Presence
+from lockfast.core.door import Door
 
 JOBS = 400
 HANDLED = 100
@@ -30,14 +30,14 @@ def store(request, url, tmp_path) -> str:
 
 
 @pytest.fixture
-def locks(store) -> Iterator[holdfast.Locks]:
-    with holdfast.Locks(store) as client:
+def locks(store) -> Iterator[lockfast.Locks]:
+    with lockfast.Locks(store) as client:
         yield client
 
 
 @pytest.fixture
-def other(store) -> Iterator[holdfast.Locks]:
-    with holdfast.Locks(store) as client:
+def other(store) -> Iterator[lockfast.Locks]:
+    with lockfast.Locks(store) as client:
         yield client
 
 
@@ -60,7 +60,7 @@ def strike(monkeypatch) -> Callable[[Callable[[], object]], None]:
 @pytest.mark.parametrize("name", ["door", "window"])
 def test_a_release_inside_of_a_step_is_done_when_it_has_ended(locks, other, strike, name):
     """As from `__del__` of an object in a cycle, whenever the collector comes by."""
-    leases: list[holdfast.Lease] = []
+    leases: list[lockfast.Lease] = []
     thread = threading.Thread(target=lambda: leases.append(locks.lock(name).acquire()))
     thread.start()
     thread.join()
@@ -81,10 +81,10 @@ def test_whoever_asks_inside_of_a_transaction_is_told_so(url, strike):
     def ask() -> None:
         try:
             locks.lock("window").try_acquire()
-        except holdfast.BackendUnavailable as error:
+        except lockfast.BackendUnavailable as error:
             told.append(error)
 
-    with holdfast.Locks(url) as locks, holdfast.Locks(url) as holder:
+    with lockfast.Locks(url) as locks, lockfast.Locks(url) as holder:
         holder.lock("door").acquire()
         strike(ask)
 
@@ -101,7 +101,7 @@ class SecondClient:
     def __init__(self, url: str, kept: contextlib.ExitStack) -> None:
         # Many seconds: who waits for the transaction in vain shows by far.
         self.first, self.second, third = (
-            kept.enter_context(holdfast.Locks(url, request_timeout=30.0)) for _ in range(3)
+            kept.enter_context(lockfast.Locks(url, request_timeout=30.0)) for _ in range(3)
         )
         self.lease = self.second.lock("mine").acquire()
         self.third = third
@@ -113,7 +113,7 @@ class SecondClient:
         started = time.monotonic()
         try:
             act()
-        except holdfast.BackendUnavailable as error:
+        except lockfast.BackendUnavailable as error:
             self.told.append(error)
         self.took = time.monotonic() - started
 
@@ -189,14 +189,14 @@ def test_a_client_that_a_thread_is_busy_with_is_not_waited_for_inside_of_a_trans
 def test_another_client_is_not_opened_while_one_opens_the_file(path, url, monkeypatch):
     """It would wait for the one that decides whether this is a new boot, and that one for it."""
     told: list[BaseException] = []
-    with holdfast.Locks(url) as first, holdfast.Locks(url) as second:
+    with lockfast.Locks(url) as first, lockfast.Locks(url) as second:
         share = Presence.share
 
         def struck(self: Presence) -> None:
             monkeypatch.setattr(Presence, "share", share)
             try:
                 second.lock("window").try_acquire()
-            except holdfast.BackendUnavailable as error:
+            except lockfast.BackendUnavailable as error:
                 told.append(error)
             share(self)
 
@@ -209,14 +209,14 @@ def test_another_client_is_not_opened_while_one_opens_the_file(path, url, monkey
 
 def test_whoever_asks_at_another_door_in_memory_gets_an_answer(strike):
     """Only the door that is half done has no answer."""
-    with holdfast.Locks("memory://") as locks:
+    with lockfast.Locks("memory://") as locks:
         got: list[object] = []
         strike(lambda: got.append(locks.lock("window").try_acquire()))
 
         lease = locks.lock("door").try_acquire()
 
         assert lease is not None
-        assert isinstance(got[0], holdfast.Lease)
+        assert isinstance(got[0], lockfast.Lease)
 
 
 def test_leases_that_finalizers_release_are_all_free_in_the_end(locks):
@@ -268,5 +268,5 @@ def test_a_handler_may_ask_while_its_thread_takes_and_gives_back_a_free_lock(loc
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
-    assert all(isinstance(one, holdfast.Lease) for one in answers)
+    assert all(isinstance(one, lockfast.Lease) for one in answers)
     assert locks.lock("door").try_acquire() is not None

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Locks
-from holdfast.challenge.eventually import PATIENCE, eventually
+from lockfast import Locks
+from lockfast.challenge.eventually import PATIENCE, eventually
 
 
 def is_refused(locks: Locks) -> bool:

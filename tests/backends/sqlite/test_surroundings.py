@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from mounts import without_proc
 
-import holdfast
+import lockfast
 
-PACKAGE = Path(holdfast.__file__).parent
+PACKAGE = Path(lockfast.__file__).parent
 NUMBERED = re.compile(r"\?\d")
 
 
@@ -44,8 +44,8 @@ def test_a_user_without_a_home_is_told_what_to_set(monkeypatch):
     monkeypatch.setattr(pwd, "getpwuid", unknown)
     monkeypatch.setattr(os, "getuid", lambda: 54321)
 
-    with pytest.raises(holdfast.ConfigurationError, match="XDG_STATE_HOME"):
-        holdfast.Locks()
+    with pytest.raises(lockfast.ConfigurationError, match="XDG_STATE_HOME"):
+        lockfast.Locks()
 
 
 def test_a_machine_without_a_thread_to_spare_is_told_and_costs_nothing_later(tmp_path, monkeypatch):
@@ -55,10 +55,10 @@ def test_a_machine_without_a_thread_to_spare_is_told_and_costs_nothing_later(tmp
         raise RuntimeError("can't start new thread")
 
     async def scenario():
-        locks = holdfast.AsyncLocks(f"sqlite://{tmp_path}/locks.db")
+        locks = lockfast.AsyncLocks(f"sqlite://{tmp_path}/locks.db")
         with monkeypatch.context() as machine:
             machine.setattr(threading.Thread, "start", refuse)
-            with pytest.raises(holdfast.BackendUnavailable, match="no thread"):
+            with pytest.raises(lockfast.BackendUnavailable, match="no thread"):
                 await locks.lock("door").acquire()
 
         await (await locks.lock("door").acquire()).release()
@@ -71,9 +71,9 @@ def test_a_full_table_of_descriptors_is_an_outage_and_no_mistake_of_the_path(url
     def no_more(*_: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    with holdfast.Locks(url) as locks:
-        monkeypatch.setattr("holdfast.backends.sqlite.presence.Presence.announce", no_more)
-        with pytest.raises(holdfast.BackendUnavailable, match="Too many open files"):
+    with lockfast.Locks(url) as locks:
+        monkeypatch.setattr("lockfast.backends.sqlite.presence.Presence.announce", no_more)
+        with pytest.raises(lockfast.BackendUnavailable, match="Too many open files"):
             locks.lock("door").acquire(timeout=0)
         monkeypatch.undo()
 
@@ -82,9 +82,9 @@ def test_a_full_table_of_descriptors_is_an_outage_and_no_mistake_of_the_path(url
 
 SHORT_OF_DESCRIPTORS = """
 import os, resource, sys
-import holdfast
+import lockfast
 
-with holdfast.Locks(f"sqlite://{sys.argv[1]}/warm.db") as locks:
+with lockfast.Locks(f"sqlite://{sys.argv[1]}/warm.db") as locks:
     locks.lock("door").acquire().release()  # nothing is imported later
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 for left in range(12):
@@ -97,10 +97,10 @@ for left in range(12):
     for one in taken[:left]:
         os.close(one)
     told = "granted"
-    with holdfast.Locks(f"sqlite://{sys.argv[1]}/{left}.db") as locks:
+    with lockfast.Locks(f"sqlite://{sys.argv[1]}/{left}.db") as locks:
         try:
             locks.lock("door").acquire(timeout=0).release()
-        except holdfast.LockError as error:
+        except lockfast.LockError as error:
             told = f"{type(error).__name__} {error}"
     for one in taken[left:]:
         os.close(one)
@@ -131,7 +131,7 @@ def is_shortage(told: str) -> bool:
 
 def test_on_linux_without_proc_it_is_said_that_it_is_missing(tmp_path):
     """In its place the path would be blamed, and no other path would help."""
-    program = f"import holdfast; holdfast.Locks('sqlite://{tmp_path}/locks.db').lock('x').acquire()"
+    program = f"import lockfast; lockfast.Locks('sqlite://{tmp_path}/locks.db').lock('x').acquire()"
     done = subprocess.run(
         [*without_proc(), sys.executable, "-c", program],
         capture_output=True,
@@ -140,7 +140,7 @@ def test_on_linux_without_proc_it_is_said_that_it_is_missing(tmp_path):
     )
 
     [sentence] = done.stderr.splitlines()[-1:]
-    assert sentence.startswith("holdfast.errors.ConfigurationError")
+    assert sentence.startswith("lockfast.errors.ConfigurationError")
     assert "boot_id" in sentence
     assert sentence.endswith("on Linux, mount /proc")
     assert "writ" not in sentence

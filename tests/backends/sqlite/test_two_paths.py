@@ -17,10 +17,10 @@ from both_flavours import Flavour
 from mounts import with_mounted
 from puppets import Puppet, Stage
 
-import holdfast
-from holdfast import Locks
-from holdfast.challenge.eventually import PATIENCE, eventually
-from holdfast.platforms import here
+import lockfast
+from lockfast import Locks
+from lockfast.challenge.eventually import PATIENCE, eventually
+from lockfast.platforms import here
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def use(path: Path) -> None:
 
 
 def refusal(flavour: Flavour, path: Path) -> str:
-    with pytest.raises(holdfast.ConfigurationError) as refused:
+    with pytest.raises(lockfast.ConfigurationError) as refused:
         flavour.locks(f"sqlite://{path}").lock("door").acquire(timeout=0)
     return str(refused.value)
 
@@ -84,7 +84,7 @@ def test_who_holds_when_a_second_name_is_made_keeps_its_lease(path: Path, elsewh
         os.link(path, elsewhere / "other.db")
 
         for one in (path, elsewhere / "other.db"):
-            with pytest.raises(holdfast.ConfigurationError):
+            with pytest.raises(lockfast.ConfigurationError):
                 use(one)
 
         locks._client.backend._database.connection._looked_at = 0.0  # it looks at the path again
@@ -104,7 +104,7 @@ def test_on_linux_a_file_that_is_mounted_by_itself_is_refused(
     target.touch()
     inside = mounted(path, target, file=target)
 
-    with pytest.raises(holdfast.ConfigurationError) as refused:
+    with pytest.raises(lockfast.ConfigurationError) as refused:
         inside.ask("acquire", "door", timeout=0)
 
     assert f"{target} is mounted by itself" in str(refused.value)

@@ -7,10 +7,10 @@ from contextlib import closing
 
 from backends.sqlite.spoiling import change
 
-import holdfast
+import lockfast
 
 
-def traced(locks: holdfast.Locks) -> list[str]:
+def traced(locks: lockfast.Locks) -> list[str]:
     """Return the statements of a client that has opened its file, as they come."""
     statements: list[str] = []
     locks.lock("warm").acquire().release()
@@ -22,7 +22,7 @@ def traced(locks: holdfast.Locks) -> list[str]:
 
 def test_it_is_taken_and_given_back_by_one_statement_each(url):
     """A transaction with its own BEGIN and COMMIT would cost twice as much."""
-    with holdfast.Locks(url) as locks:
+    with lockfast.Locks(url) as locks:
         statements = traced(locks)
 
         for _ in range(3):
@@ -34,7 +34,7 @@ def test_it_is_taken_and_given_back_by_one_statement_each(url):
 
 def test_an_explicit_owner_stands_in_the_record_as_such(url):
     """What is empty in the statement is nobody in the file, and a name stays a name."""
-    with holdfast.Locks(url) as locks, holdfast.Locks(url) as elsewhere:
+    with lockfast.Locks(url) as locks, lockfast.Locks(url) as elsewhere:
         first = locks.lock("door", owner="saga").acquire()
         second = elsewhere.lock("door", owner="saga").acquire(timeout=0)
         plain = locks.lock("window").acquire()
@@ -47,7 +47,7 @@ def test_an_explicit_owner_stands_in_the_record_as_such(url):
 
 def test_a_clock_that_is_behind_the_last_token_still_gives_a_larger_one(path, url):
     """Whoever is not served by the one statement goes through the door, which counts on."""
-    with holdfast.Locks(url) as locks:
+    with lockfast.Locks(url) as locks:
         with locks.lock("door") as lease:
             ahead = lease.token + 3_600_000_000
         change(path, f"UPDATE places SET last_token = {ahead}")  # noqa: S608
@@ -59,14 +59,14 @@ def test_a_clock_that_is_behind_the_last_token_still_gives_a_larger_one(path, ur
 
 def test_a_new_file_has_small_pages_and_one_with_others_is_used_as_it_is(path, url):
     """Each commit writes whole pages; a file of an older version keeps its own."""
-    with holdfast.Locks(url) as locks, locks.lock("door"):
+    with lockfast.Locks(url) as locks, locks.lock("door"):
         pass
     small = page_size(path)
     path.unlink()
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA page_size = 4096")
         other.execute("PRAGMA journal_mode = WAL")
-    with holdfast.Locks(url) as locks, locks.lock("door") as lease:
+    with lockfast.Locks(url) as locks, locks.lock("door") as lease:
         assert lease.is_trusted
 
     assert small == 2048

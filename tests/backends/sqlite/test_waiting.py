@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-import holdfast
-from holdfast.backends.sqlite.doorbell import Doorbell
-from holdfast.core.door import WINDOW
+import lockfast
+from lockfast.backends.sqlite.doorbell import Doorbell
+from lockfast.core.door import WINDOW
 
 SECONDS = 10.0
 MOST_STATEMENTS = 12
@@ -19,7 +19,7 @@ SOON = 2.0
 class Waiter:
     """A thread that waits for the door through a client of its own."""
 
-    def __init__(self, locks: holdfast.Locks, *, timeout: float = 30.0) -> None:
+    def __init__(self, locks: lockfast.Locks, *, timeout: float = 30.0) -> None:
         self._lock = locks.lock("door", timeout=timeout)
         self._thread = threading.Thread(target=self._wait, daemon=True)
         self.entered_at: float | None = None
@@ -40,7 +40,7 @@ class Waiter:
 
 @pytest.fixture
 def clients(url):
-    with holdfast.Locks(url) as holder, holdfast.Locks(url) as waiter:
+    with lockfast.Locks(url) as holder, lockfast.Locks(url) as waiter:
         # Both have opened the file: what is counted below is waiting alone.
         for one in (holder, waiter):
             one.lock("warm").acquire().release()
@@ -59,7 +59,7 @@ def test_ten_seconds_of_waiting_cost_at_most_twelve_statements(clients):
     waiter._client.backend._database.connection._sqlite.set_trace_callback(None)
 
     lease.check()
-    assert isinstance(waiting.error, holdfast.AcquireTimeout)
+    assert isinstance(waiting.error, lockfast.AcquireTimeout)
     assert waiting.error.waited >= SECONDS
     # Leaving the line when the time is up is not waiting.
     last = len(statements) - 1 - statements[::-1].index("BEGIN IMMEDIATE")
@@ -89,7 +89,7 @@ def test_a_release_rings_only_the_one_it_admits(url, clients, eventually):
     """The others sleep on: a release costs a line of any length one wake-up."""
     holder, waiter = clients
     rung: list[list[str]] = []
-    with holdfast.Locks(url) as third:
+    with lockfast.Locks(url) as third:
         lease = holder.lock("door").acquire()
         first = Waiter(waiter)
         eventually(lambda: len(holder.inspect("door").line) == 1)

@@ -23,7 +23,7 @@ from typing import Any
 
 from puppets import seconds_of, serve
 
-from holdfast import Lease, LeaseLost, Lock, Locks, Renewed
+from lockfast import Lease, LeaseLost, Lock, Locks, Renewed
 
 
 def now() -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from holdfast.challenge.servers.zookeeper import ZooKeeperServer, connected
+from lockfast.challenge.servers.zookeeper import ZooKeeperServer, connected
 
 _SECRET = 0xB3415C00
 _MULTIPLIER = 0x5DEECE66D

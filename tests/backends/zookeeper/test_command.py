@@ -11,12 +11,12 @@ from servers.zookeeper import shared_server
 
 
 @pytest.fixture
-def holdfast():
+def lockfast():
     """Run the command on a server, and return its exit code and what it printed."""
 
     def run(command: str, *arguments: str) -> tuple[int, str]:
         done = subprocess.run(
-            [sys.executable, "-m", "holdfast", command, "--url", shared_server().url, *arguments],
+            [sys.executable, "-m", "lockfast", command, "--url", shared_server().url, *arguments],
             capture_output=True,
             text=True,
             timeout=30,
@@ -27,25 +27,25 @@ def holdfast():
     return run
 
 
-def test_a_command_runs_under_a_lock_with_a_ttl(holdfast):
-    code, printed = holdfast("run", "--ttl", "5", "nightly", "--", "printenv", "HOLDFAST_TOKEN")
+def test_a_command_runs_under_a_lock_with_a_ttl(lockfast):
+    code, printed = lockfast("run", "--ttl", "5", "nightly", "--", "printenv", "LOCKFAST_TOKEN")
 
     assert code == 0
     assert int(printed) > 0
 
 
-def test_the_doctor_and_the_list(holdfast):
-    found = json.loads(holdfast("doctor", "--json")[1])
-    code, printed = holdfast("ls", "--json")
+def test_the_doctor_and_the_list(lockfast):
+    found = json.loads(lockfast("doctor", "--json")[1])
+    code, printed = lockfast("ls", "--json")
 
     assert "session timeout" in str(found)
     assert code == 0
     assert "nightly" not in printed
 
 
-def test_the_demo_is_right_where_a_lock_guards_it(holdfast):
+def test_the_demo_is_right_where_a_lock_guards_it(lockfast):
     """The frozen holder: the next one gets in, and the late write is refused by its token."""
-    code, printed = holdfast("demo", "frozen", "--json")
+    code, printed = lockfast("demo", "frozen", "--json")
 
     plays = json.loads(printed)
     assert code == 0

@@ -6,7 +6,7 @@ import pytest
 from both_flavours import FLAVOURS, Flavour
 from servers.zookeeper import shared_server
 
-from holdfast import ConfigurationError
+from lockfast import ConfigurationError
 
 
 @pytest.fixture(params=FLAVOURS)

@@ -7,15 +7,15 @@ import os
 
 from servers.zookeeper import shared_server
 
-from holdfast import AsyncLocks
-from holdfast.backends.zookeeper import requests
-from holdfast.backends.zookeeper._async.backend import AsyncZooKeeperBackend
-from holdfast.runtime.clock import Clock
+from lockfast import AsyncLocks
+from lockfast.backends.zookeeper import requests
+from lockfast.backends.zookeeper._async.backend import AsyncZooKeeperBackend
+from lockfast.runtime.clock import Clock
 
 
 def test_a_node_that_came_late_is_swept_away_and_no_other(monkeypatch) -> None:
     """The session lives on, so nobody else would ever delete it."""
-    monkeypatch.setattr("holdfast.backends.sessions._async.session.SWEEP", 1)
+    monkeypatch.setattr("lockfast.backends.sessions._async.session.SWEEP", 1)
 
     async def main() -> None:
         url, clock = shared_server().url, Clock()

@@ -10,7 +10,7 @@ import struct
 import time
 import zlib
 
-from holdfast.challenge.servers.zookeeper import ZooKeeperServer
+from lockfast.challenge.servers.zookeeper import ZooKeeperServer
 
 OPEN = struct.pack(">ii", 1, 31)
 """One entry, which allows everything."""
@@ -21,10 +21,10 @@ CREATE, DELETE, CREATE_CONTAINER = 1, 2, 19
 def server_with(name: str, *, sequence: int) -> ZooKeeperServer:
     """Return a server, not started, at which the next claim on a name has this sequence."""
     server = ZooKeeperServer(java=("-Dzookeeper.snapshot.trust.empty=true",))
-    door, claim = f"/holdfast/{name}", f"/holdfast/{name}/00-1-0000000000"
+    door, claim = f"/lockfast/{name}", f"/lockfast/{name}/00-1-0000000000"
     record = b'{"format": 1, "capacity": 1}'
     log = [
-        _header(1, CREATE) + _node("/holdfast", b"") + struct.pack(">?i", False, 1),
+        _header(1, CREATE) + _node("/lockfast", b"") + struct.pack(">?i", False, 1),
         _header(2, CREATE_CONTAINER) + _node(door, record) + struct.pack(">i", 1),
         _header(3, CREATE) + _node(claim, b"") + struct.pack(">?i", False, sequence),
         _header(4, DELETE) + _string(claim.encode()),

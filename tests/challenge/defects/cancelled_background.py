@@ -1,7 +1,7 @@
 """A look-out that is a task, and ends with all others when a program cancels every task.
 
 Bodies that finish their work under their leases then lose them: nobody renews. The mend is a
-look-out that is none (src/holdfast/runtime/lookout.py).
+look-out that is none (src/lockfast/runtime/lookout.py).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 
 from challenge.defects.putting_back import Defective, instead
 
-from holdfast.challenge.clients.holdfast_locks import AsyncContender, AsyncHeld
-from holdfast.runtime import aio
+from lockfast.challenge.clients.lockfast_locks import AsyncContender, AsyncHeld
+from lockfast.runtime import aio
 
 
 def defect() -> AbstractContextManager[None]:
@@ -21,7 +21,7 @@ def defect() -> AbstractContextManager[None]:
 
 
 class CancelsAll(AsyncContender):
-    """Holdfast's lock in a program that cancels all tasks as soon as it holds, as at its end."""
+    """Lockfast's lock in a program that cancels all tasks as soon as it holds, as at its end."""
 
     def acquire(self, name: str, *, timeout: float) -> AsyncHeld:
         held = super().acquire(name, timeout=timeout)

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 from challenge.defects.putting_back import Defective, instead
 
-from holdfast.backends.redis._sync.inbox import Inbox, Listening
-from holdfast.challenge.clients.holdfast_locks import SyncContender
+from lockfast.backends.redis._sync.inbox import Inbox, Listening
+from lockfast.challenge.clients.lockfast_locks import SyncContender
 
 
 def _until_an_error(inbox: Inbox, run: Listening) -> None:

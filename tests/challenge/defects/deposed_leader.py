@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager
 
 from challenge.defects.putting_back import Defective, instead
 
-from holdfast.backends.zookeeper import requests
-from holdfast.challenge.clients.holdfast_locks import SyncContender
+from lockfast.backends.zookeeper import requests
+from lockfast.challenge.clients.lockfast_locks import SyncContender
 
 
 def defect() -> AbstractContextManager[None]:

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 
 from challenge.defects.putting_back import Defective, instead
 
-from holdfast import Lease, Lock
-from holdfast._sync.acquiring import Acquisition
-from holdfast._sync.handle import Duty
-from holdfast.challenge.clients.holdfast_locks import SyncContender, SyncHeld
-from holdfast.challenge.contender import Refused
-from holdfast.errors import LeaseLost, NotAcquired, NotOwner
+from lockfast import Lease, Lock
+from lockfast._sync.acquiring import Acquisition
+from lockfast._sync.handle import Duty
+from lockfast.challenge.clients.lockfast_locks import SyncContender, SyncHeld
+from lockfast.challenge.contender import Refused
+from lockfast.errors import LeaseLost, NotAcquired, NotOwner
 
 
 def _nothing(_: object) -> None:

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 from challenge.defects.putting_back import Defective, instead
 
-from holdfast.backends.sqlite.doorbell import Doorbell, Socket
-from holdfast.challenge.clients.holdfast_locks import SyncContender
+from lockfast.backends.sqlite.doorbell import Doorbell, Socket
+from lockfast.challenge.clients.lockfast_locks import SyncContender
 
 
 @contextmanager

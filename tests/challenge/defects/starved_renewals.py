@@ -1,7 +1,7 @@
 """Renewals that stand behind the questions of a crowd, on the one worker of a SQLite client.
 
 So every lease of the client ran out while many waited by it. The mend is that renewals and releases
-go first (src/holdfast/runtime/working.py).
+go first (src/lockfast/runtime/working.py).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 
 from challenge.defects.putting_back import Defective, instead
 
-from holdfast.challenge.clients.holdfast_locks import AsyncContender, AsyncHeld
-from holdfast.errors import LockError
-from holdfast.runtime.working import TaskWorker, ThreadWorker
+from lockfast.challenge.clients.lockfast_locks import AsyncContender, AsyncHeld
+from lockfast.errors import LockError
+from lockfast.runtime.working import TaskWorker, ThreadWorker
 
 CROWD = 1000
 """So many come and go: to answer all of them once takes longer than half a second, the ttl."""
@@ -33,7 +33,7 @@ def defect() -> Iterator[None]:
 
 
 class Crowded(AsyncContender):
-    """Holdfast's lock in a client by which a crowd asks for another name, while it holds."""
+    """Lockfast's lock in a client by which a crowd asks for another name, while it holds."""
 
     def __init__(self, url: str, *, ttl: float, clock_ahead: float) -> None:
         super().__init__(url, ttl=ttl, clock_ahead=clock_ahead)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.challenge.fault import Deployment
-from holdfast.challenge.outcome import Kind, Outcome, Setting
-from holdfast.challenge.running import HOLDFAST, run
+from lockfast.challenge.fault import Deployment
+from lockfast.challenge.outcome import Kind, Outcome, Setting
+from lockfast.challenge.running import LOCKFAST, run
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Trial:
     clients: int = 4
     workload: str = "lock"
     ttl: float = 1.0
-    mended: str = HOLDFAST
+    mended: str = LOCKFAST
     """The contender that differs from the one with the defect by nothing else."""
 
 
@@ -75,7 +75,7 @@ def play(
     trial = TRIALS[name]
     setting = Setting(
         trial.store,
-        "holdfast" if is_mended else name,
+        "lockfast" if is_mended else name,
         trial.workload,
         trial.clients,
         seed,

@@ -8,17 +8,17 @@ from typing import ClassVar
 
 import pytest
 
-from holdfast import BackendUnavailable, Locks, NotAcquired, OutcomeUnknown
-from holdfast.challenge.deployments.choosing import own_servers
-from holdfast.challenge.deployments.members import Members
-from holdfast.challenge.deployments.one_server import OneServer
-from holdfast.challenge.deployments.redlock import Redlock
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.fault import Deployment, Draw, Fault
-from holdfast.challenge.processes import state_of
-from holdfast.challenge.servers.redis import RedisServer
-from holdfast.challenge.servers.shifted_clock import ShiftedRedis
-from holdfast.challenge.servers.starting import Server
+from lockfast import BackendUnavailable, Locks, NotAcquired, OutcomeUnknown
+from lockfast.challenge.deployments.choosing import own_servers
+from lockfast.challenge.deployments.members import Members
+from lockfast.challenge.deployments.one_server import OneServer
+from lockfast.challenge.deployments.redlock import Redlock
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.fault import Deployment, Draw, Fault
+from lockfast.challenge.processes import state_of
+from lockfast.challenge.servers.redis import RedisServer
+from lockfast.challenge.servers.shifted_clock import ShiftedRedis
+from lockfast.challenge.servers.starting import Server
 
 TTL = 2.0
 """Short: redlock's nodes do not count for so long. No lease's end is on trial."""

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from holdfast.challenge.deployments import choosing
-from holdfast.challenge.deployments.choosing import own_servers
-from holdfast.challenge.servers.starting import CannotStart
+from lockfast.challenge.deployments import choosing
+from lockfast.challenge.deployments.choosing import own_servers
+from lockfast.challenge.servers.starting import CannotStart
 
 
 def test_a_store_that_is_not_known_is_refused_with_those_that_are():
@@ -19,8 +19,8 @@ def test_a_store_that_is_not_known_is_refused_with_those_that_are():
 def test_a_driver_that_is_not_installed_is_named_with_its_extra(monkeypatch):
     for name in [one for one in sys.modules if one.startswith(f"{choosing.__package__}.post")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "holdfast.challenge.servers.postgresql", raising=False)
+    monkeypatch.delitem(sys.modules, "lockfast.challenge.servers.postgresql", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
 
-    with pytest.raises(CannotStart, match=r'psycopg.*pip install "holdfast\[postgresql\]"'):
+    with pytest.raises(CannotStart, match=r'psycopg.*pip install "lockfast\[postgresql\]"'):
         own_servers("postgresql", ttl=2.0)

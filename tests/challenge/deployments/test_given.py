@@ -7,12 +7,12 @@ from challenge.deployments.struck import PATIENT, is_served
 from redis.exceptions import TimeoutError as Unanswered
 from servers.redis import shared_server
 
-from holdfast import Locks
-from holdfast.challenge.clients.fleet import Fleet
-from holdfast.challenge.deployments.choosing import given
-from holdfast.challenge.fault import Draw
-from holdfast.challenge.nemesis.choosing import chosen
-from holdfast.challenge.servers.starting import CannotStart
+from lockfast import Locks
+from lockfast.challenge.clients.fleet import Fleet
+from lockfast.challenge.deployments.choosing import given
+from lockfast.challenge.fault import Draw
+from lockfast.challenge.nemesis.choosing import chosen
+from lockfast.challenge.servers.starting import CannotStart
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_client_of_a_given_server_is_served_by_its_way():
 
 @pytest.mark.parametrize("options", ["", "?durability=fsync&request_timeout=5"])
 def test_a_given_redis_is_paused_by_its_own_command_and_resumed(options):
-    """Also where its URL has options that only Holdfast knows."""
+    """Also where its URL has options that only Lockfast knows."""
     server = shared_server()
     with given(f"{server.url}{options}", ttl=5.0) as one:
         [fault] = one.faults()

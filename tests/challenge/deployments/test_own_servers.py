@@ -17,9 +17,9 @@ from challenge.deployments.struck import (
     strike,
 )
 
-from holdfast import Locks
-from holdfast.challenge.deployments import replicated
-from holdfast.challenge.deployments.choosing import STORES, given, own_servers
+from lockfast import Locks
+from lockfast.challenge.deployments import replicated
+from lockfast.challenge.deployments.choosing import STORES, given, own_servers
 
 ONE_SERVER = frozenset({"server-paused", "server-killed", "server-emptied"})
 MEMBERS = frozenset({"leader-cut", "leader-cut-silently", "node-paused", "node-killed"})

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.challenge.servers import mariadb, mysql
-from holdfast.challenge.servers.mariadb import NewerMariadbServer
-from holdfast.challenge.servers.mysql import MysqlServer
-from holdfast.challenge.servers.starting import CannotStart
+from lockfast.challenge.servers import mariadb, mysql
+from lockfast.challenge.servers.mariadb import NewerMariadbServer
+from lockfast.challenge.servers.mysql import MysqlServer
+from lockfast.challenge.servers.starting import CannotStart
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from typing import ClassVar
 import pytest
 from servers.echo import EchoServer
 
-import holdfast.challenge.servers
+import lockfast.challenge.servers
 import system_packages
-from holdfast.challenge.servers import starting
-from holdfast.challenge.servers.starting import CannotStart, Server, missing
+from lockfast.challenge.servers import starting
+from lockfast.challenge.servers.starting import CannotStart, Server, missing
 
 
 def kinds_of(kind: type[Server]) -> Iterator[type[Server]]:
@@ -46,11 +46,11 @@ def test_only_linux_can_start_servers(monkeypatch):
 
 
 def test_every_package_is_one_that_the_tests_install():
-    for module in pkgutil.iter_modules(holdfast.challenge.servers.__path__):
-        importlib.import_module(f"holdfast.challenge.servers.{module.name}")
+    for module in pkgutil.iter_modules(lockfast.challenge.servers.__path__):
+        importlib.import_module(f"lockfast.challenge.servers.{module.name}")
     listed = system_packages.read_list(system_packages.LIST.read_text(encoding="utf-8"))
 
-    shipped = [one for one in kinds_of(Server) if one.__module__.startswith("holdfast.")]
+    shipped = [one for one in kinds_of(Server) if one.__module__.startswith("lockfast.")]
 
     named = {pair for one in shipped for pair in one.packages.items()}
     assert len(named) >= 6

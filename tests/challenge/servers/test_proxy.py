@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 from servers.echo import EchoServer, asked
 
-from holdfast.challenge.servers.proxy import Message, Proxy
+from lockfast.challenge.servers.proxy import Message, Proxy
 
 
 async def lines(stream: asyncio.StreamReader) -> AsyncGenerator[Message, None]:

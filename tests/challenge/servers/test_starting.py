@@ -13,8 +13,8 @@ import pytest
 from puppets import environment
 from servers.echo import EchoServer, asked
 
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.processes import family, is_dead
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.processes import family, is_dead
 
 
 @pytest.fixture
@@ -144,8 +144,8 @@ def test_it_dies_with_the_run_that_started_it_and_so_do_children_that_stand_stil
     script = """
 import socket, time
 from servers.echo import EchoServer
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.processes import family
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.processes import family
 server = EchoServer().start()
 with socket.create_connection(("127.0.0.1", server.port)) as connection:
     connection.sendall(b"hello\\n")

@@ -1,8 +1,8 @@
-"""Lets this Python take itself for one on macOS or Windows, as far as Holdfast can see.
+"""Lets this Python take itself for one on macOS or Windows, as far as Lockfast can see.
 
 Python runs this file at its start where its folder is on the path, so the processes that a test
-starts are disguised too. What is replaced is the system below Holdfast's room for platforms, and
-never Holdfast: `holdfast.platforms` finds another module, and that one another kernel, which
+starts are disguised too. What is replaced is the system below Lockfast's room for platforms, and
+never Lockfast: `lockfast.platforms` finds another module, and that one another kernel, which
 answers as the real one is documented to and keeps its promises by Linux's own means.
 """
 
@@ -21,31 +21,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-VARIABLE = "HOLDFAST_TEST_PLATFORM"
+VARIABLE = "LOCKFAST_TEST_PLATFORM"
 PLATFORMS = ("macos", "windows")
-ROOM = Path(__file__).parents[3] / "src" / "holdfast" / "platforms"
+ROOM = Path(__file__).parents[3] / "src" / "lockfast" / "platforms"
 
 BOOTED = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def put_on(platform: str) -> None:
-    """Be that platform from now on; before anything of Holdfast is imported."""
+    """Be that platform from now on; before anything of Lockfast is imported."""
     if platform not in PLATFORMS:
         raise ValueError(f"{VARIABLE}={platform}: it is one of {', '.join(PLATFORMS)}")
-    if "holdfast.platforms" in sys.modules:
-        raise RuntimeError("Holdfast knows its platform already")
+    if "lockfast.platforms" in sys.modules:
+        raise RuntimeError("Lockfast knows its platform already")
     {"macos": as_macos, "windows": as_windows}[platform]()
     # The room, but for the file that looks at where it is.
-    room = types.ModuleType("holdfast.platforms")
+    room = types.ModuleType("lockfast.platforms")
     room.__path__ = [str(ROOM)]
     room.__getattr__ = lambda name: _chosen(name, platform)
-    sys.modules["holdfast.platforms"] = room
+    sys.modules["lockfast.platforms"] = room
 
 
 def _chosen(name: str, platform: str) -> types.ModuleType:
     if name != "here":
         raise AttributeError(name)
-    return importlib.import_module(f"holdfast.platforms.{platform}")
+    return importlib.import_module(f"lockfast.platforms.{platform}")
 
 
 # -- macOS -----------------------------------------------------------------------------

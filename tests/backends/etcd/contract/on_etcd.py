@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from holdfast import AsyncBackend, Backend
-from holdfast.backends.etcd._async.backend import AsyncEtcdBackend
-from holdfast.backends.etcd._sync.backend import EtcdBackend
-from holdfast.runtime.clock import Clock
+from lockfast import AsyncBackend, Backend
+from lockfast.backends.etcd._async.backend import AsyncEtcdBackend
+from lockfast.backends.etcd._sync.backend import EtcdBackend
+from lockfast.runtime.clock import Clock
 
 
 class OnEtcd:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from backends.etcd.contract.on_etcd import AsyncOnEtcd
 from servers.etcd import shared_server
 
-from holdfast.testing import AsyncBackendContract
+from lockfast.testing import AsyncBackendContract
 
 
 class TestContract(AsyncOnEtcd, AsyncBackendContract):

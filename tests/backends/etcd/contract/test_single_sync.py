@@ -5,7 +5,7 @@ from __future__ import annotations
 from backends.etcd.contract.on_etcd import SyncOnEtcd
 from servers.etcd import shared_server
 
-from holdfast.testing import BackendContract
+from lockfast.testing import BackendContract
 
 
 class TestContract(SyncOnEtcd, BackendContract):

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from servers.etcd import shared_cluster, shared_server
 
-from holdfast import Finding
-from holdfast.backends.etcd._async.members import AsyncMembers
-from holdfast.backends.etcd._sync.members import Members
-from holdfast.backends.etcd.answers import CORRUPT, Alarm, State, answer
-from holdfast.backends.etcd.findings import Facts, findings
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.certificates import certificates
-from holdfast.challenge.servers.etcd import EtcdServer
+from lockfast import Finding
+from lockfast.backends.etcd._async.members import AsyncMembers
+from lockfast.backends.etcd._sync.members import Members
+from lockfast.backends.etcd.answers import CORRUPT, Alarm, State, answer
+from lockfast.backends.etcd.findings import Facts, findings
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.certificates import certificates
+from lockfast.challenge.servers.etcd import EtcdServer
 
 
 def facts(**known: Any) -> Facts:
@@ -170,7 +170,7 @@ def test_a_server_that_is_full(finding, flavour):
         assert "NOSPACE" in alarm.message
         lease.check()
         lease.release()
-        assert not server.keys("holdfast/n/")
+        assert not server.keys("lockfast/n/")
 
 
 def test_a_server_without_an_alarm(finding):

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from servers.etcd import shared_cluster
 
-from holdfast.challenge.servers.etcd import Cluster, EtcdServer
-from holdfast.challenge.servers.etcd_partitions import CuttableCluster
-from holdfast.challenge.servers.proxy import Proxy
+from lockfast.challenge.servers.etcd import Cluster, EtcdServer
+from lockfast.challenge.servers.etcd_partitions import CuttableCluster
+from lockfast.challenge.servers.proxy import Proxy
 
 
 @pytest.fixture(scope="module")

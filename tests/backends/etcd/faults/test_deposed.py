@@ -3,7 +3,7 @@
 It renews leases that its successor ends, and revokes leases that its successor has renewed. Clients
 that lack a defence take part in each trial beside those as they are. Each defence has a trial that
 has to find out who lacks it, or it would prove nothing. One trial of each kind belongs to every
-run; `HOLDFAST_TRIALS=20` in the environment makes more of them.
+run; `LOCKFAST_TRIALS=20` in the environment makes more of them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from backends.etcd.defences import (
 from backends.etcd.open_sessions import session_of
 from both_flavours import Flavour, each_flavour
 
-from holdfast import LeaseLost
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.etcd import EtcdServer
-from holdfast.challenge.servers.etcd_partitions import CuttableCluster
-from holdfast.challenge.servers.proxy import Proxy
+from lockfast import LeaseLost
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.etcd import EtcdServer
+from lockfast.challenge.servers.etcd_partitions import CuttableCluster
+from lockfast.challenge.servers.proxy import Proxy
 
-TRIALS = int(os.environ.get("HOLDFAST_TRIALS", "1"))
+TRIALS = int(os.environ.get("LOCKFAST_TRIALS", "1"))
 
 TTL = 3.0
 LEASES = 10

@@ -10,10 +10,10 @@ import pytest
 from backends.etcd.open_sessions import session_of
 from fault_scene import Scene
 
-from holdfast import LeaseLost, OutcomeUnknown
-from holdfast.backends.etcd.requests import Request
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.etcd import EtcdServer
+from lockfast import LeaseLost, OutcomeUnknown
+from lockfast.backends.etcd.requests import Request
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.etcd import EtcdServer
 
 LONG = 60.0
 """Longer than any test: what is lost was not ended by its time."""
@@ -85,11 +85,11 @@ def test_a_first_copy_that_arrives_after_its_repeat_was_broken_changes_nothing(
 ):
     """The repeat superseded it: no key of the broken holder comes back."""
     slow = broken_twin()
-    before = server.keys(f"holdfast/n/{scene.name}/")
+    before = server.keys(f"lockfast/n/{scene.name}/")
 
     slow.arrives()
 
-    assert server.keys(f"holdfast/n/{scene.name}/") == before
+    assert server.keys(f"lockfast/n/{scene.name}/") == before
     with pytest.raises(LeaseLost) as told:
         scene.lease.renew()
     assert told.value.reason == "broken"
@@ -111,7 +111,7 @@ def test_a_repeat_of_a_later_request_supersedes_what_was_not_answered_before(sce
 
     slow.arrives()
 
-    assert not server.keys(f"holdfast/n/{scene.name}/")
+    assert not server.keys(f"lockfast/n/{scene.name}/")
 
 
 def test_many_requests_that_are_repeated_together_do_not_void_each_other_for_ever(scene, server):
@@ -146,7 +146,7 @@ def test_a_holder_whose_key_was_deleted_and_made_again_has_lost(scene, server):
     scene.hold(server.url, ttl=LONG, request_timeout=PATIENCE)
     scene.lease.renew()
 
-    _make_again(server, f"holdfast/n/{scene.name}/")
+    _make_again(server, f"lockfast/n/{scene.name}/")
 
     eventually(lambda: not _renews(scene), what="it is told at a renewal")
     assert scene.lease.lost.reason == "broken"
@@ -163,7 +163,7 @@ def _renews(scene: Scene) -> bool:
 def test_the_release_of_a_lease_whose_key_was_made_again_says_that_it_was_lost(scene, server):
     scene.hold(server.url, ttl=LONG, request_timeout=PATIENCE)
 
-    _make_again(server, f"holdfast/n/{scene.name}/")
+    _make_again(server, f"lockfast/n/{scene.name}/")
 
     with pytest.raises(LeaseLost):
         scene.lease.release()
@@ -178,7 +178,7 @@ def test_one_who_waits_and_whose_key_was_made_again_is_granted_by_the_new_one(sc
     waiting = scene.flavour.start(locks.semaphore(scene.name, **pool).acquire, timeout=PATIENCE)
     eventually(lambda: holder.inspect(scene.name).line, what="it waits")
 
-    created = _make_again(server, f"holdfast/n/{scene.name}/", nth=-1)
+    created = _make_again(server, f"lockfast/n/{scene.name}/", nth=-1)
     lease.release()
 
     assert waiting.result(PATIENCE).token == created

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from backends.etcd.open_sessions import PATIENCE, OpenSession, session_of
 
-from holdfast import OutcomeUnknown
-from holdfast.backends.etcd.records import grace_in
-from holdfast.challenge.eventually import eventually
+from lockfast import OutcomeUnknown
+from lockfast.backends.etcd.records import grace_in
+from lockfast.challenge.eventually import eventually
 
 TTL = 2.0
 LONG = 30.0
@@ -19,7 +19,7 @@ LONG = 30.0
 
 def _prefix(name: str) -> str:
     """Return where all that is kept of a name stands."""
-    return f"holdfast/n/{name}/"
+    return f"lockfast/n/{name}/"
 
 
 def _kept(server, name: str) -> dict[str, dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.challenge.eventually import eventually
+from lockfast.challenge.eventually import eventually
 
 LONG = 15.0
 """A third of this ttl is always left, and outlasts an election."""

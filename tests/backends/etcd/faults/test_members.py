@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from quorum_faults import QuorumFaults
 
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.etcd import Cluster, EtcdServer
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.etcd import Cluster, EtcdServer
 
 ELECTION = 10.0
 """A new leader is elected and followed within this time, on a busy machine too."""

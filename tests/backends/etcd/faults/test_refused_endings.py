@@ -14,9 +14,9 @@ from backends.etcd.open_sessions import session_of
 from both_flavours import number_waiting
 from fault_scene import Scene
 
-from holdfast import ConfigurationError, NotAcquired, OutcomeUnknown
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.etcd import EtcdServer
+from lockfast import ConfigurationError, NotAcquired, OutcomeUnknown
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.etcd import EtcdServer
 
 LONG = 60.0
 """Longer than any test: what is gone was not ended by its time."""
@@ -89,7 +89,7 @@ def test_a_client_that_is_refused_everything_closes_and_leaves_nothing(scene, ri
     (locks.close if scene.flavour.name == "sync" else locks.aclose)()
 
     assert [one.lost.reason for one in leases] == ["closed"] * 3
-    left = [one.name for one in threading.enumerate() if one.name.startswith("holdfast")]
+    left = [one.name for one in threading.enumerate() if one.name.startswith("lockfast")]
     assert (left, scene.flavour.call(_tasks, scene.flavour.name)) == ([], [])
     eventually(lambda: _sockets() <= before, what="its sockets are closed")
 
@@ -128,7 +128,7 @@ def test_a_refused_repeat_of_a_request_that_was_not_answered_is_no_answer(scene,
 def _tasks(flavour: str) -> list[str]:
     if flavour == "sync":
         return []
-    return [one.get_name() for one in asyncio.all_tasks() if one.get_name().startswith("holdfast")]
+    return [one.get_name() for one in asyncio.all_tasks() if one.get_name().startswith("lockfast")]
 
 
 def _sockets() -> int:

@@ -6,9 +6,9 @@ import pytest
 from backends.etcd.open_sessions import session_of
 from fault_scene import Scene
 
-from holdfast import AcquireTimeout, BackendUnavailable, LeaseLost, OutcomeUnknown
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.proxy import Proxy
+from lockfast import AcquireTimeout, BackendUnavailable, LeaseLost, OutcomeUnknown
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.proxy import Proxy
 
 TTL = 2.0
 LONG = 30.0
@@ -80,7 +80,7 @@ def test_a_compaction_while_somebody_waits(scene, own_server):
 def test_a_session_whose_opening_was_repeated_goes_on(scene, proxy):
     """The reply to it was lost; it knows its own key, and is not taken for another one."""
     locks = scene.flavour.locks(proxy.url, ttl=LONG, request_timeout=20.0)
-    met = proxy.cut_reply_to(b"holdfast/s/")
+    met = proxy.cut_reply_to(b"lockfast/s/")
     lease = locks.lock(scene.name).acquire(timeout=20)
     wire = session_of(locks).wire
 
@@ -139,7 +139,7 @@ def test_a_reply_that_is_lost_costs_no_place_and_leaves_nothing(scene, proxy, se
     assert met.is_set()
     lease.check()
     lease.release()
-    assert not server.keys(f"holdfast/n/{scene.name}/")
+    assert not server.keys(f"lockfast/n/{scene.name}/")
 
 
 @pytest.mark.parametrize("trial", range(3))
@@ -162,4 +162,4 @@ def test_a_request_that_arrives_after_its_withdrawal_changes_nothing(scene, prox
     witness = scene.flavour.locks(server.url, ttl=LONG)
     witness.lock("other").acquire().release()
     assert not witness.inspect(scene.name).holders
-    assert not server.keys(f"holdfast/n/{scene.name}/")
+    assert not server.keys(f"lockfast/n/{scene.name}/")

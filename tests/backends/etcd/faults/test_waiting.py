@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast import AsyncLocks, Locks
-from holdfast.challenge.eventually import eventually
+from lockfast import AsyncLocks, Locks
+from lockfast.challenge.eventually import eventually
 
 WAITERS = 500
 
@@ -107,7 +107,7 @@ def test_waiters_that_are_killed_hold_nobody_up_beyond_their_ttl(
 
 def test_a_client_that_does_nothing_costs_the_server_nothing(own_server, monkeypatch):
     """After a while with nothing to carry its session is closed."""
-    monkeypatch.setattr("holdfast.backends.sessions._sync.session.IDLE", 0.2)
+    monkeypatch.setattr("lockfast.backends.sessions._sync.session.IDLE", 0.2)
     before = len(own_server.ask("lease/leases").get("leases", []))
     with Locks(own_server.url, ttl=1) as locks:
         locks.lock("door").acquire().release()

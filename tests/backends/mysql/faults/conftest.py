@@ -11,8 +11,8 @@ import sql_door
 from backends.mysql.waits import who_wait
 from sql_door import Stranger
 
-from holdfast.challenge.servers.mariadb import MariadbServer
-from holdfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+from lockfast.challenge.servers.mariadb import MariadbServer
+from lockfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
 
 ALL_OTHERS = """
 SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'root' AND ID <> CONNECTION_ID()
@@ -41,8 +41,8 @@ class LockedRows:
             # Of two who wait for each other, the server sends away who has written less.
             cursor.execute("CREATE TEMPORARY TABLE IF NOT EXISTS heavy (n int) ENGINE=InnoDB")
             cursor.executemany("INSERT INTO heavy VALUES (%s)", [(n,) for n in range(50)])
-            row = "SELECT 1 FROM holdfast_door WHERE `key` = %s FOR UPDATE"
-            cursor.execute(row, (f"holdfast\0{name}".encode(),))
+            row = "SELECT 1 FROM lockfast_door WHERE `key` = %s FOR UPDATE"
+            cursor.execute(row, (f"lockfast\0{name}".encode(),))
 
     def is_waited_for(self) -> bool:
         return bool(who_wait(self._server))
@@ -86,5 +86,5 @@ def end_sessions(server) -> Callable[[], None]:
 
 @pytest.fixture
 def buried(server) -> Callable[[str], bool]:
-    row = "SELECT 1 FROM holdfast_door WHERE `key` = %s AND id <> '' AND standing = 4"
-    return lambda name: bool(server.run(row, f"holdfast\0{name}".encode(), database="test"))
+    row = "SELECT 1 FROM lockfast_door WHERE `key` = %s AND id <> '' AND standing = 4"
+    return lambda name: bool(server.run(row, f"lockfast\0{name}".encode(), database="test"))

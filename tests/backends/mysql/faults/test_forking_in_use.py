@@ -11,9 +11,9 @@ module_server = each_server.module_server
 
 PROGRAM = """
 import os, sys, threading
-import holdfast
+import lockfast
 
-locks = holdfast.Locks(sys.argv[1], request_timeout=30)
+locks = lockfast.Locks(sys.argv[1], request_timeout=30)
 is_over = threading.Event()
 
 def use(number):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from client_faults import ClientFaults
 
-from holdfast.backends.sql.lines import SLOW
+from lockfast.backends.sql.lines import SLOW
 
 
 class TestClientFaults(ClientFaults):

@@ -8,7 +8,7 @@ from backends.sql.lent import PATIENT, LendingLaws
 from pymysql.constants import CLIENT
 from pymysql.cursors import DictCursor
 
-from holdfast import BackendUnavailable, ConfigurationError
+from lockfast import BackendUnavailable, ConfigurationError
 
 SESSION = "SHOW SESSION VARIABLES WHERE Variable_name NOT IN (%s)"
 NOT_OURS = (

@@ -10,8 +10,8 @@ import sqlalchemy
 from backends.sql.lent import PATIENT, cancelled, interrupt_everywhere
 from servers.mariadb import shared_server
 
-from holdfast import AsyncLocks, BackendUnavailable, ConfigurationError, Locks
-from holdfast.challenge.eventually import eventually
+from lockfast import AsyncLocks, BackendUnavailable, ConfigurationError, Locks
+from lockfast.challenge.eventually import eventually
 
 ONE = {"pool_size": 1, "max_overflow": 0, "pool_timeout": 40}
 

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from holdfast import AsyncBackend, Backend
-from holdfast.backends.postgresql._async.backend import AsyncPostgresqlBackend
-from holdfast.backends.postgresql._sync.backend import PostgresqlBackend
-from holdfast.runtime.clock import Clock
-from holdfast.testing import AsyncBackendContract, BackendContract
+from lockfast import AsyncBackend, Backend
+from lockfast.backends.postgresql._async.backend import AsyncPostgresqlBackend
+from lockfast.backends.postgresql._sync.backend import PostgresqlBackend
+from lockfast.runtime.clock import Clock
+from lockfast.testing import AsyncBackendContract, BackendContract
 
 
 class OnPostgresql:

@@ -9,10 +9,10 @@ from backends.postgresql.contract.on_postgresql import (
 from backends.sql.lent import AsyncLentPool, LentPool
 from servers.postgresql import shared_server
 
-from holdfast import AsyncBackend, Backend
-from holdfast.backends.postgresql._async.backend import AsyncPostgresqlBackend
-from holdfast.backends.postgresql._sync.backend import PostgresqlBackend
-from holdfast.runtime.clock import Clock
+from lockfast import AsyncBackend, Backend
+from lockfast.backends.postgresql._async.backend import AsyncPostgresqlBackend
+from lockfast.backends.postgresql._sync.backend import PostgresqlBackend
+from lockfast.runtime.clock import Clock
 
 
 def server_url() -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Finding
-from holdfast.backends.postgresql._async import diagnosis as aio
-from holdfast.backends.postgresql._sync import diagnosis as threads
+from lockfast import Finding
+from lockfast.backends.postgresql._async import diagnosis as aio
+from lockfast.backends.postgresql._sync import diagnosis as threads
 
 
 @pytest.fixture

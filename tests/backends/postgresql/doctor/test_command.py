@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from holdfast.backends.postgresql.schema import Tables
+from lockfast.backends.postgresql.schema import Tables
 
 
 def test_a_client_tells_it_and_makes_nothing(flavour, server) -> None:
@@ -23,7 +23,7 @@ def test_the_command_prints_what_was_found(server, user) -> None:
     server.run(f"ALTER ROLE {user} SET default_transaction_read_only = on")
 
     done = subprocess.run(
-        [sys.executable, "-m", "holdfast", "doctor", "--url", server.url(user=user)],
+        [sys.executable, "-m", "lockfast", "doctor", "--url", server.url(user=user)],
         check=False,
         capture_output=True,
         text=True,
@@ -39,7 +39,7 @@ def test_the_command_makes_nothing_either(server) -> None:
     tables = Tables(table=f"t{os.urandom(4).hex()}")
     url = f"{server.url()}?table={tables.table}"
 
-    command = [sys.executable, "-m", "holdfast", "doctor", "--url", url]
+    command = [sys.executable, "-m", "lockfast", "doctor", "--url", url]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
 
     assert "are not there yet" in " ".join(done.stdout.split())

@@ -12,13 +12,13 @@ import pytest
 from servers.pgbouncer import PgBouncer
 from servers.postgresql import shared_server
 
-from holdfast.backends.postgresql._async import diagnosis as aio
-from holdfast.backends.postgresql._async.wire import AsyncPostgresqlWire
-from holdfast.backends.postgresql._sync import diagnosis as threads
-from holdfast.backends.postgresql._sync.wire import PostgresqlWire
-from holdfast.backends.postgresql.findings import OLD_TRANSACTIONS, Facts, Rights, findings
-from holdfast.backends.postgresql.subscription.proving import unproven
-from holdfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast.backends.postgresql._async import diagnosis as aio
+from lockfast.backends.postgresql._async.wire import AsyncPostgresqlWire
+from lockfast.backends.postgresql._sync import diagnosis as threads
+from lockfast.backends.postgresql._sync.wire import PostgresqlWire
+from lockfast.backends.postgresql.findings import OLD_TRANSACTIONS, Facts, Rights, findings
+from lockfast.backends.postgresql.subscription.proving import unproven
+from lockfast.challenge.servers.postgresql import PostgresqlServer
 
 
 def test_a_server_that_is_well(diagnosed, server, user, tables) -> None:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from holdfast.backends.postgresql.schema import Tables
+from lockfast.backends.postgresql.schema import Tables
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_tables_that_the_first_use_makes(finding) -> None:
 
     assert found.level == "note"
     assert '"public"."nothing_door"' in found.message
-    assert "holdfast init" in found.remedy
+    assert "lockfast init" in found.remedy
 
 
 def test_a_schema_that_the_first_use_makes(finding) -> None:
@@ -49,7 +49,7 @@ def test_tables_that_this_user_may_not_make(finding, server, user, schema, is_th
 
     assert found.level == "error"
     assert f"{user} may not make them" in found.message
-    assert "run holdfast init as a user that may, then GRANT SELECT" in found.remedy
+    assert "run lockfast init as a user that may, then GRANT SELECT" in found.remedy
 
 
 def test_a_schema_that_this_user_may_not_use(finding, server, user, theirs) -> None:
@@ -88,9 +88,9 @@ def test_a_user_whose_name_needs_quoting(finding, server, theirs) -> None:
 
 
 def test_a_table_of_somebody_else(finding, server, schema) -> None:
-    server.run(f"CREATE TABLE {schema}.holdfast_door (id int)")
+    server.run(f"CREATE TABLE {schema}.lockfast_door (id int)")
 
     found = finding("permissions", tables=Tables(schema=schema))
 
     assert found.level == "error"
-    assert "is not Holdfast's door table" in found.message
+    assert "is not Lockfast's door table" in found.message

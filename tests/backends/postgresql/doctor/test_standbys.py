@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.postgresql import PostgresqlServer, Standby
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.postgresql import PostgresqlServer, Standby
 
 
 @pytest.fixture(scope="module")

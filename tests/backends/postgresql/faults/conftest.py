@@ -9,9 +9,9 @@ import sql_door
 from psycopg.pq import TransactionStatus
 from sql_door import Stranger
 
-from holdfast.challenge.servers.postgresql import PostgresqlServer
+from lockfast.challenge.servers.postgresql import PostgresqlServer
 
-OURS = "application_name = 'holdfast'"
+OURS = "application_name = 'lockfast'"
 """Which sessions of the server are those of clients."""
 
 LISTENING = f"{OURS} AND query LIKE 'LISTEN%'"
@@ -34,8 +34,8 @@ class LockedRows:
             self._connection.execute("BEGIN")
             # Whoever waits for it is the one who finds that they wait for each other.
             self._connection.execute("SET LOCAL deadlock_timeout = '60s'")
-        row = "SELECT FROM holdfast_door WHERE key = %s FOR UPDATE"
-        self._connection.execute(row, (f"holdfast\0{name}".encode(),))
+        row = "SELECT FROM lockfast_door WHERE key = %s FOR UPDATE"
+        self._connection.execute(row, (f"lockfast\0{name}".encode(),))
 
     def is_waited_for(self) -> bool:
         waits = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
@@ -80,5 +80,5 @@ def end_sessions(server) -> Callable[[], None]:
 
 @pytest.fixture
 def buried(server) -> Callable[[str], bool]:
-    row = "SELECT 1 FROM holdfast_door WHERE key = %s AND id <> '' AND standing = 4"
-    return lambda name: bool(server.run(row, f"holdfast\0{name}".encode()))
+    row = "SELECT 1 FROM lockfast_door WHERE key = %s AND id <> '' AND standing = 4"
+    return lambda name: bool(server.run(row, f"lockfast\0{name}".encode()))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from clock_jumps import SqlClockJumps
 
-from holdfast.challenge.servers.shifted_clock import ShiftedPostgresql
+from lockfast.challenge.servers.shifted_clock import ShiftedPostgresql
 
 
 @pytest.fixture(scope="module")

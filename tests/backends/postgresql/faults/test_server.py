@@ -6,8 +6,8 @@ import pytest
 from backends.postgresql.faults.conftest import is_listening
 from server_faults import SLACK, ServerFaults
 
-from holdfast import LockError
-from holdfast.challenge.eventually import eventually
+from lockfast import LockError
+from lockfast.challenge.eventually import eventually
 
 
 class TestServerFaults(ServerFaults):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from backends.postgresql.faults.conftest import LISTENING, is_listening
 from ended_sessions import EndedSessions
 
-from holdfast.challenge.eventually import eventually
+from lockfast.challenge.eventually import eventually
 
 SOON = 2.0
 """Sooner than the next look, which would make up for a ring that was missed."""

@@ -10,8 +10,8 @@ from both_flavours import number_waiting
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from holdfast import BackendUnavailable
-from holdfast.challenge.eventually import eventually
+from lockfast import BackendUnavailable
+from lockfast.challenge.eventually import eventually
 
 SESSION = """
 SELECT name, setting FROM pg_settings UNION ALL

@@ -7,7 +7,7 @@ from backends.sql.lent import PATIENT, lent_pool
 from servers.pgbouncer import PgBouncer
 from servers.postgresql import shared_server
 
-from holdfast.challenge.eventually import eventually
+from lockfast.challenge.eventually import eventually
 
 
 @pytest.fixture(scope="module")

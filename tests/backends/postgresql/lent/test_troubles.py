@@ -11,8 +11,8 @@ import pytest
 from backends.sql.lent import PATIENT, AsyncLentPool, LentPool, cancelled, interrupt_everywhere
 from servers.postgresql import shared_server
 
-from holdfast import AsyncLocks, BackendUnavailable, ConfigurationError, Locks
-from holdfast.challenge.eventually import eventually
+from lockfast import AsyncLocks, BackendUnavailable, ConfigurationError, Locks
+from lockfast.challenge.eventually import eventually
 
 FULL = {
     "pool": {"min_size": 1, "max_size": 1},
@@ -124,7 +124,7 @@ def sessions(lending, flavour) -> set[int]:
 @pytest.mark.timeout(180)  # Some hundred and twenty interrupts, each waited for.
 def test_an_interrupt_anywhere_loses_no_connection(monkeypatch):
     """Between taking and giving back there are many places; none is waited for at the end."""
-    monkeypatch.setattr("holdfast.backends.sql._sync.lending.CLOSED_WITHIN", 3600.0)
+    monkeypatch.setattr("lockfast.backends.sql._sync.lending.CLOSED_WITHIN", 3600.0)
     with LentPool(shared_server().url(), max_size=2) as pool:
         locks = Locks.from_client(pool, **PATIENT)
         locks.lock("door").acquire().release()

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
-from holdfast import AsyncBackend, Backend
-from holdfast.backends.redis._async.backend import AsyncRedisBackend
-from holdfast.backends.redis._sync.backend import RedisBackend
-from holdfast.runtime.clock import Clock
-from holdfast.testing import AsyncBackendContract, BackendContract
+from lockfast import AsyncBackend, Backend
+from lockfast.backends.redis._async.backend import AsyncRedisBackend
+from lockfast.backends.redis._sync.backend import RedisBackend
+from lockfast.runtime.clock import Clock
+from lockfast.testing import AsyncBackendContract, BackendContract
 
 
 class Servers(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.challenge.servers.redis import RedisServer
+from lockfast.challenge.servers.redis import RedisServer
 
 
 @pytest.fixture
@@ -24,4 +24,4 @@ def admin(server):
 @pytest.fixture
 def namespace() -> str:
     """The usual one: what a user may do is said of it."""
-    return "holdfast"
+    return "lockfast"

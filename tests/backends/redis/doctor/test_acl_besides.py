@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from servers.redis import ValkeyServer
 
-from holdfast import ConfigurationError
-from holdfast.backends.redis import permissions
-from holdfast.challenge.servers.redis_cluster import slot_of
+from lockfast import ConfigurationError
+from lockfast.backends.redis import permissions
+from lockfast.challenge.servers.redis_cluster import slot_of
 
 PAGE = Path(__file__).parents[4] / "docs" / "backends" / "redis.md"
 NAMESPACE = "closed"

@@ -1,4 +1,4 @@
-"""What `holdfast doctor` finds on a cluster: what is wrong with all of it, and with one node."""
+"""What `lockfast doctor` finds on a cluster: what is wrong with all of it, and with one node."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Finding
+from lockfast import Finding
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Each finding of `holdfast doctor`, provoked on a real server."""
+"""Each finding of `lockfast doctor`, provoked on a real server."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from holdfast.backends.redis.findings import Facts, findings
-from holdfast.challenge.servers.redis import RedisServer
-from holdfast.challenge.servers.shifted_clock import ShiftedRedis
+from lockfast.backends.redis.findings import Facts, findings
+from lockfast.challenge.servers.redis import RedisServer
+from lockfast.challenge.servers.shifted_clock import ShiftedRedis
 
 
 def test_a_server_that_is_well(flavour):
@@ -172,7 +172,7 @@ def test_a_clock_that_differs_from_ours(flavour, shift, words):
 
 def test_a_server_that_is_too_old():
     """None is at hand that old; the words are those of one."""
-    facts = Facts("redis://there", "holdfast", {"redis_version": "6.2.14"}, {}, 0.0, "cannot")
+    facts = Facts("redis://there", "lockfast", {"redis_version": "6.2.14"}, {}, 0.0, "cannot")
 
     [found] = [one for one in findings(facts) if one.subject == "server"]
 
@@ -188,7 +188,7 @@ def test_the_doctor_prints_what_was_found(server, admin):
     admin.config_set("maxmemory-policy", "allkeys-lru")
 
     done = subprocess.run(
-        [sys.executable, "-m", "holdfast", "doctor", "--url", server.url],
+        [sys.executable, "-m", "lockfast", "doctor", "--url", server.url],
         check=False,
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""What `holdfast doctor` finds about the Sentinels: whether they could replace the master."""
+"""What `lockfast doctor` finds about the Sentinels: whether they could replace the master."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from servers.redis import shared_server
 from servers.redis_sentinels import shared_sentinels
 
-from holdfast import Finding
-from holdfast.challenge.servers.redis_sentinels import SERVICE, Sentinels
+from lockfast import Finding
+from lockfast.challenge.servers.redis_sentinels import SERVICE, Sentinels
 
 
 @pytest.fixture

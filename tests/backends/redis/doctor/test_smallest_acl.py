@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import redis
 
-from holdfast import ConfigurationError
-from holdfast.backends.redis import permissions
+from lockfast import ConfigurationError
+from lockfast.backends.redis import permissions
 
 PAGE = Path(__file__).parents[4] / "docs" / "backends" / "redis.md"
-SMALLEST = permissions.smallest("holdfast").split()
+SMALLEST = permissions.smallest("lockfast").split()
 
 
 @pytest.fixture
@@ -66,12 +66,12 @@ def test_everything_works_with_it(flavour, user, eventually):
         ("FLUSHALL",),
         ("FLUSHDB",),
         ("KEYS", "*"),
-        ("GET", "holdfast:{door}:door"),
-        ("DEL", "holdfast:{door}:door"),
+        ("GET", "lockfast:{door}:door"),
+        ("DEL", "lockfast:{door}:door"),
         ("HSET", "other", "field", "value"),
         ("HGET", "other", "field"),
         ("PUBLISH", "other", "message"),
-        ("PUBLISH", "holdfast:news", "message"),
+        ("PUBLISH", "lockfast:news", "message"),
         ("SUBSCRIBE", "other"),
         ("EVAL", "return 1", "0"),
         ("SCRIPT", "FLUSH"),
@@ -122,7 +122,7 @@ def test_a_pattern_that_is_missing_is_named(flavour, user, change):
 
     [one] = [one for one in found if one.subject == "permissions"]
     assert one.level == "error"
-    assert "on holdfast:* and the channels holdfast:inbox:*" in one.message
+    assert "on lockfast:* and the channels lockfast:inbox:*" in one.message
 
 
 def test_a_user_who_may_do_everything_is_told_so(finding):

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from fault_scene import seen_of
 
-from holdfast.backends.redis.requests import VERBS
-from holdfast.backends.redis.scripts import redis_script
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.challenge.servers.redis import RedisServer
+from lockfast.backends.redis.requests import VERBS
+from lockfast.backends.redis.scripts import redis_script
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.challenge.servers.redis import RedisServer
 
 
 def know_the_scripts(server: RedisServer) -> None:

@@ -9,8 +9,8 @@ import pytest
 from both_flavours import Flavour
 from redis.credentials import CredentialProvider
 
-from holdfast.challenge.servers.redis import RedisServer
-from holdfast.core.door import WINDOW
+from lockfast.challenge.servers.redis import RedisServer
+from lockfast.core.door import WINDOW
 
 SOON = 1.5
 """Sooner than the next heartbeat, which would make up for a ring that was missed."""
@@ -44,7 +44,7 @@ def cut_off_inboxes(server) -> None:
 
 def until_it_listens(server, locks, eventually) -> None:
     with server.client() as client:
-        eventually(lambda: client.pubsub_channels("holdfast:inbox:*"))
+        eventually(lambda: client.pubsub_channels("lockfast:inbox:*"))
     eventually(lambda: inbox_of(locks)._subscription is not None)
 
 
@@ -149,7 +149,7 @@ def test_waiters_ask_by_themselves_where_no_thread_is_to_be_had(server, eventual
         refused.append(True)
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("holdfast.backends.redis._sync.inbox.runtime.spawn", refuse)
+    monkeypatch.setattr("lockfast.backends.redis._sync.inbox.runtime.spawn", refuse)
     waiter = flavour.start(locks.lock("door", renew=False).acquire, timeout=30)
     eventually(lambda: refused)
     monkeypatch.undo()

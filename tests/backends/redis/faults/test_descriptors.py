@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from full_table import full_table
 
-from holdfast import BackendUnavailable
-from holdfast.backends.redis import requests
-from holdfast.backends.redis.scripts import redis_script, script_text
+from lockfast import BackendUnavailable
+from lockfast.backends.redis import requests
+from lockfast.backends.redis.scripts import redis_script, script_text
 
 
 def test_that_no_connection_can_be_opened_is_an_outage(flavour, server):

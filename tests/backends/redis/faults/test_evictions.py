@@ -10,10 +10,10 @@ from typing import Any
 
 from both_flavours import Flavour, number_waiting
 
-from holdfast import LeaseLost
-from holdfast.backends.redis.requests import KEYS, Keys
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.redis import RedisServer
+from lockfast import LeaseLost
+from lockfast.backends.redis.requests import KEYS, Keys
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.redis import RedisServer
 
 PATIENCE = 60.0
 """Only somebody who waits for ever outlasts this."""
@@ -66,7 +66,7 @@ class Place:
 
     def key(self, kind: str) -> bytes:
         """Return one of the keys of the name."""
-        return Keys("holdfast", [kind]).door(self.name)
+        return Keys("lockfast", [kind]).door(self.name)
 
     def begin(self, threads: ThreadPoolExecutor) -> None:
         """Hold the name, and wait for it with a client each."""

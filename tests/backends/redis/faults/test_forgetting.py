@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from both_flavours import number_waiting
 
-from holdfast import LeaseLost, StaleToken
-from holdfast.challenge.servers.redis import RedisServer
+from lockfast import LeaseLost, StaleToken
+from lockfast.challenge.servers.redis import RedisServer
 
 SLACK = 0.5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import LeaseLost
+from lockfast import LeaseLost
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import LeaseLost, LockError, OutcomeUnknown, StaleToken
+from lockfast import LeaseLost, LockError, OutcomeUnknown, StaleToken
 
 SLACK = 1.0
 """As much later a thing may be told on a busy machine; less than until the next heartbeat."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import BackendUnavailable, OutcomeUnknown
-from holdfast.backends.redis.scripts import redis_script
+from lockfast import BackendUnavailable, OutcomeUnknown
+from lockfast.backends.redis.scripts import redis_script
 
 ACQUIRE, ACQUIRE_ALL, RENEW, RELEASE, BEAT = (
     redis_script(verb).sha for verb in ("acquire", "acquire_all", "renew", "release", "beat")

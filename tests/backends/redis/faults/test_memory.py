@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import redis
 
-from holdfast import BackendUnavailable
-from holdfast.backends.redis import requests
-from holdfast.backends.redis.scripts import redis_script
+from lockfast import BackendUnavailable
+from lockfast.backends.redis import requests
+from lockfast.backends.redis.scripts import redis_script
 
 
 def test_a_full_server_renews_and_releases_what_is_held(flavour, server, diary, eventually):
@@ -70,7 +70,7 @@ CLAIM = "0" * 32
 )
 def test_a_full_server_refuses_no_verb_but_acquire(server, verb, arguments):
     """Whatever ends something, or only looks, needs no memory."""
-    keys = [f"holdfast:{{door}}:{one}" for one in requests.KEYS]
+    keys = [f"lockfast:{{door}}:{one}" for one in requests.KEYS]
     with server.client() as client:
         client.config_set("maxmemory", 1)
 

@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from holdfast.challenge.eventually import eventually
+from lockfast.challenge.eventually import eventually
 
 CYCLES = 100
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from holdfast import AsyncLocks, BackendUnavailable, OutcomeUnknown
-from holdfast.core.door import WINDOW
+from lockfast import AsyncLocks, BackendUnavailable, OutcomeUnknown
+from lockfast.core.door import WINDOW
 
 SLACK = 1.0
 SOON = 1.5
@@ -139,7 +139,7 @@ def test_an_inbox_that_is_lost_is_opened_again(flavour, server, eventually):
     lock = locks.lock("door")
     lease = lock.acquire()
     waiter = flavour.start(flavour.locks(server.url).lock("door").acquire, timeout=20)
-    eventually(lambda: client.pubsub_channels("holdfast:inbox:*"))
+    eventually(lambda: client.pubsub_channels("lockfast:inbox:*"))
     eventually(lambda: locks.inspect("door").line)
 
     assert client.client_kill_filter(_type="pubsub", skipme=True) == 1
@@ -156,15 +156,15 @@ def test_a_message_that_cannot_be_read_ends_no_inbox(flavour, server, eventually
     lease = lock.acquire()
     waiter = flavour.start(flavour.locks(server.url).lock("door").acquire, timeout=20)
     with server.client() as client:
-        eventually(lambda: client.pubsub_channels("holdfast:inbox:*"))
-        [before] = client.pubsub_channels("holdfast:inbox:*")
+        eventually(lambda: client.pubsub_channels("lockfast:inbox:*"))
+        [before] = client.pubsub_channels("lockfast:inbox:*")
 
         for message in (b"what is this?", b"*", b"*\xff", b"a b", b""):
             client.publish(before, message)
 
         lease.release()
         assert waiter.result(SOON).token > lease.token
-        assert client.pubsub_channels("holdfast:inbox:*") == [before]
+        assert client.pubsub_channels("lockfast:inbox:*") == [before]
 
 
 def test_a_waiter_cut_off_to_its_end_is_told_in_time_and_withdrawn_later(

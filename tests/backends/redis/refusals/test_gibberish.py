@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast import LockError
-from holdfast.backends.redis.resp import packed
+from lockfast import LockError
+from lockfast.backends.redis.resp import packed
 
 PING = packed(b"PING")
 ECHO = packed(b"ECHO", b"1")
-CHANNEL = b"holdfast:inbox:1"
+CHANNEL = b"lockfast:inbox:1"
 
 GREETING = b"%2\r\n+mode\r\n+standalone\r\n+proto\r\n:3\r\n"
 GIBBERISH = {"HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n", "no number": b":four\r\n"}

@@ -9,11 +9,11 @@ import redis
 from servers.redis import shared_server
 from servers.redis_sentinels import shared_sentinels
 
-from holdfast import BackendUnavailable, ConfigurationError
-from holdfast.backends.redis.refusals import refused
-from holdfast.backends.redis.resp import Refusal
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.redis import ClusterNode, RedisServer
+from lockfast import BackendUnavailable, ConfigurationError
+from lockfast.backends.redis.refusals import refused
+from lockfast.backends.redis.resp import Refusal
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.redis import ClusterNode, RedisServer
 
 
 @pytest.fixture(scope="module")
@@ -202,11 +202,11 @@ def _is_let_in(client: redis.Redis) -> bool:
 
 def test_a_key_of_ours_that_another_program_uses(refusal):
     with shared_server().client() as client:
-        client.set("holdfast:{door}:door", "mine")
+        client.set("lockfast:{door}:door", "mine")
         try:
             error = refusal(shared_server().url)
         finally:
-            client.delete("holdfast:{door}:door")
+            client.delete("lockfast:{door}:door")
 
     assert isinstance(error, ConfigurationError)
     assert "choose a namespace of your own" in str(error)

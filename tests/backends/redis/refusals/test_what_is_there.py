@@ -6,10 +6,10 @@ import pytest
 from refusals import PASSWORD
 from servers.redis import shared_server
 
-from holdfast import BackendUnavailable, ConfigurationError
-from holdfast.challenge.servers.certificates import certificates
-from holdfast.challenge.servers.redis import RedisServer
-from holdfast.challenge.servers.starting import free_ports
+from lockfast import BackendUnavailable, ConfigurationError
+from lockfast.challenge.servers.certificates import certificates
+from lockfast.challenge.servers.redis import RedisServer
+from lockfast.challenge.servers.starting import free_ports
 
 
 def test_a_port_where_nothing_listens(refusal):

@@ -6,9 +6,9 @@ import pytest
 from refusals import PASSWORD
 from servers.redis import shared_server
 
-from holdfast import ConfigurationError
-from holdfast.backends.redis import permissions
-from holdfast.challenge.servers.redis import RedisServer
+from lockfast import ConfigurationError
+from lockfast.backends.redis import permissions
+from lockfast.challenge.servers.redis import RedisServer
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_a_database_that_is_not_there(refusal):
     assert "no such database" in str(error)
 
 
-SMALLEST = permissions.smallest("holdfast").split()
+SMALLEST = permissions.smallest("lockfast").split()
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ SMALLEST = permissions.smallest("holdfast").split()
         ("-hmget", "may not run HMGET: it needs +hmget"),
         ("-hset", "may not run HSET: it needs +hset"),
         ("-time", "may not run TIME: it needs +time"),
-        ("resetkeys", "may not use our keys: it needs ~<namespace>:*, by default ~holdfast:*"),
+        ("resetkeys", "may not use our keys: it needs ~<namespace>:*, by default ~lockfast:*"),
     ],
 )
 def test_what_a_user_may_not_is_named(refusal, user, change, named):
@@ -76,13 +76,13 @@ def test_what_a_user_may_not_is_named(refusal, user, change, named):
 
     assert isinstance(error, ConfigurationError)
     assert named in str(error)
-    assert "holdfast doctor" in str(error)
+    assert "lockfast doctor" in str(error)
 
 
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ("resetchannels", "it needs &<namespace>:inbox:*, by default &holdfast:inbox:*"),
+        ("resetchannels", "it needs &<namespace>:inbox:*, by default &lockfast:inbox:*"),
         ("-subscribe", "may not run SUBSCRIBE: it needs +subscribe"),
     ],
 )

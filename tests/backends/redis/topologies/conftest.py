@@ -14,10 +14,10 @@ from own_loop import Loop
 from servers.redis_divided_cluster import DividedCluster, shared_divided_cluster
 from servers.redis_sentinels import shared_sentinels
 
-from holdfast import AsyncLocks, LockError, Locks
-from holdfast.challenge.servers.redis import RedisServer
-from holdfast.challenge.servers.redis_sentinels import Sentinels
-from holdfast.events import Event, Renewed
+from lockfast import AsyncLocks, LockError, Locks
+from lockfast.challenge.servers.redis import RedisServer
+from lockfast.challenge.servers.redis_sentinels import Sentinels
+from lockfast.events import Event, Renewed
 
 
 class Driver:

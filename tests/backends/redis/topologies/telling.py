@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from guarded import Guarded
 
-from holdfast import BackendUnavailable, LeaseLost, StaleToken
+from lockfast import BackendUnavailable, LeaseLost, StaleToken
 
 
 def is_told_and_fenced(holder: Any, lease: Any, successor: Any, guarded: Guarded) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import ConfigurationError, Locks
-from holdfast.backends.redis.addresses import address_of_url
+from lockfast import ConfigurationError, Locks
+from lockfast.backends.redis.addresses import address_of_url
 
 
 def read(url: str, **options: object):

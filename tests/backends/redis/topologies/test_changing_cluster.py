@@ -10,10 +10,10 @@ import threading
 
 import pytest
 
-from holdfast import LockError
-from holdfast.challenge.servers.redis import ClusterNode, until
-from holdfast.challenge.servers.redis_cluster import slot_of
-from holdfast.model import Renewal
+from lockfast import LockError
+from lockfast.challenge.servers.redis import ClusterNode, until
+from lockfast.challenge.servers.redis_cluster import slot_of
+from lockfast.model import Renewal
 
 
 @pytest.fixture(params=["cut off", "removed"])
@@ -165,7 +165,7 @@ def test_without_a_thread_to_be_had_the_nodes_are_asked_one_by_one(cluster, driv
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr("holdfast.runtime.gathering.threading.Thread.start", refuse)
+        patch.setattr("lockfast.runtime.gathering.threading.Thread.start", refuse)
         outcomes = renew(grants, deadline=deadline)
 
     assert outcomes == [Renewal.RENEWED] * 3

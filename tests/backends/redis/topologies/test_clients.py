@@ -18,9 +18,9 @@ from servers.redis import shared_server, shared_tls_server
 from servers.redis_cluster import shared_tls_cluster
 from servers.redis_sentinels import shared_closed_sentinels
 
-from holdfast import AsyncLocks, ConfigurationError, Locks
-from holdfast.challenge.servers.redis import RedisServer
-from holdfast.challenge.servers.redis_sentinels import SERVICE
+from lockfast import AsyncLocks, ConfigurationError, Locks
+from lockfast.challenge.servers.redis import RedisServer
+from lockfast.challenge.servers.redis_sentinels import SERVICE
 
 
 def cycle(client: object) -> str:
@@ -61,7 +61,7 @@ def test_a_plain_client_lends_its_settings():
         assert client.ping()
         assert client.info("stats")["total_connections_received"] > 1
     with server.client(db=3) as client:
-        assert client.keys() == [b"holdfast:{door}:door"]
+        assert client.keys() == [b"lockfast:{door}:door"]
 
 
 def test_an_asyncio_client_lends_its_settings():
@@ -89,7 +89,7 @@ def test_a_socket_of_this_machine(tmp_path):
         with Locks(f"unix://{path}?db=2") as locks, locks.lock("door", timeout=10):
             assert locks.location == f"unix://{path}"
         with redis.Redis(unix_socket_path=str(path), db=2) as client:
-            assert client.keys() == [b"holdfast:{door}:door"]
+            assert client.keys() == [b"lockfast:{door}:door"]
 
 
 def test_a_client_that_sentinels_made(sentinels):
@@ -198,11 +198,11 @@ def test_a_client_that_sentinels_made_which_speak_tls_and_ask_for_passwords():
 def test_the_other_flavour_is_refused_by_name():
     with (
         redis.Redis() as client,
-        pytest.raises(ConfigurationError, match=r"give it to holdfast\.Locks\.from_client"),
+        pytest.raises(ConfigurationError, match=r"give it to lockfast\.Locks\.from_client"),
     ):
         AsyncLocks.from_client(client)
     with pytest.raises(
-        ConfigurationError, match=r"an asyncio client; give it to holdfast\.AsyncLocks"
+        ConfigurationError, match=r"an asyncio client; give it to lockfast\.AsyncLocks"
     ):
         Locks.from_client(redis.asyncio.Redis())
 

@@ -8,13 +8,13 @@ import pytest
 from backends.redis.topologies.telling import is_told_and_fenced
 from both_flavours import FLAVOURS
 
-from holdfast import BackendUnavailable, ConfigurationError, Locks
-from holdfast.backends.redis._sync.backend import RedisBackend
-from holdfast.backends.redis.routing import TOGETHER
-from holdfast.challenge.servers.redis import until
-from holdfast.challenge.servers.redis_cluster import slot_of
-from holdfast.model import Claim, Renewal
-from holdfast.runtime.clock import Clock
+from lockfast import BackendUnavailable, ConfigurationError, Locks
+from lockfast.backends.redis._sync.backend import RedisBackend
+from lockfast.backends.redis.routing import TOGETHER
+from lockfast.challenge.servers.redis import until
+from lockfast.challenge.servers.redis_cluster import slot_of
+from lockfast.model import Claim, Renewal
+from lockfast.runtime.clock import Clock
 
 
 def test_a_failover_that_loses_the_lock_is_told_and_fenced(cluster, drivers, guarded, namespace):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.backends.redis.cluster.coverage import Coverage, spans
-from holdfast.backends.redis.cluster.maps import SlotMap, slot_map
-from holdfast.backends.redis.routing import Endpoint
-from holdfast.errors import BackendUnavailable
+from lockfast.backends.redis.cluster.coverage import Coverage, spans
+from lockfast.backends.redis.cluster.maps import SlotMap, slot_map
+from lockfast.backends.redis.routing import Endpoint
+from lockfast.errors import BackendUnavailable
 
 A, B = Endpoint("a", 1), Endpoint("b", 1)
 

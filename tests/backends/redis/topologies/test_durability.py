@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from backends.redis.topologies.telling import is_given_back
 
-from holdfast import ConfigurationError, Locks
-from holdfast.challenge.servers.redis import until
+from lockfast import ConfigurationError, Locks
+from lockfast.challenge.servers.redis import until
 
 
 @pytest.fixture(params=["own_sentinels", "cluster"])

@@ -14,10 +14,10 @@ import redis.asyncio.sentinel
 import redis.cluster
 import redis.sentinel
 
-from holdfast import AsyncLocks, Locks
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.challenge.servers.redis import until
-from holdfast.challenge.servers.redis_sentinels import SERVICE
+from lockfast import AsyncLocks, Locks
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.challenge.servers.redis import until
+from lockfast.challenge.servers.redis_sentinels import SERVICE
 
 ELSEWHERE = "127.0.0.2"
 
@@ -41,7 +41,7 @@ def elsewhere(proxies):
 @pytest.fixture
 def names(cluster) -> list[str]:
     """A name on each master."""
-    return [cluster.name_on(one, "door", namespace="holdfast") for one in cluster.masters()]
+    return [cluster.name_on(one, "door", namespace="lockfast") for one in cluster.masters()]
 
 
 def test_a_clusters_nodes_are_reached_where_the_client_says(cluster, proxies, elsewhere, names):

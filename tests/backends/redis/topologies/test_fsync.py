@@ -6,8 +6,8 @@ import pytest
 from backends.redis.topologies.telling import is_given_back
 from servers.redis import ValkeyServer
 
-from holdfast import ConfigurationError
-from holdfast.challenge.servers.redis import until
+from lockfast import ConfigurationError
+from lockfast.challenge.servers.redis import until
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast import BackendUnavailable, ConfigurationError, LockError
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.redis import until
-from holdfast.challenge.servers.redis_cluster import slot_of
-from holdfast.cli.app import app
+from lockfast import BackendUnavailable, ConfigurationError, LockError
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.redis import until
+from lockfast.challenge.servers.redis_cluster import slot_of
+from lockfast.cli.app import app
 
 
 @contextmanager

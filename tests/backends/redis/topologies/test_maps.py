@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.backends.redis.cluster.maps import Poll, SlotMap, candidates, read_map, slot_map
-from holdfast.backends.redis.resp import Refusal
-from holdfast.backends.redis.routing import Endpoint
-from holdfast.errors import (
+from lockfast.backends.redis.cluster.maps import Poll, SlotMap, candidates, read_map, slot_map
+from lockfast.backends.redis.resp import Refusal
+from lockfast.backends.redis.routing import Endpoint
+from lockfast.errors import (
     BackendMisbehaved,
     BackendUnavailable,
     ConfigurationError,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import ConfigurationError
-from holdfast.backends.redis import permissions
-from holdfast.challenge.servers.redis import RedisServer, until
-from holdfast.challenge.servers.redis_sentinels import Sentinels
+from lockfast import ConfigurationError
+from lockfast.backends.redis import permissions
+from lockfast.challenge.servers.redis import RedisServer, until
+from lockfast.challenge.servers.redis_sentinels import Sentinels
 
 WRONG = "open-sesame-4711"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.backends.redis import requests
-from holdfast.backends.redis.cluster.maps import SlotMap
-from holdfast.backends.redis.resp import Refusal, packed
-from holdfast.backends.redis.routing import (
+from lockfast.backends.redis import requests
+from lockfast.backends.redis.cluster.maps import SlotMap
+from lockfast.backends.redis.resp import Refusal, packed
+from lockfast.backends.redis.routing import (
     ASKING,
     HOPS,
     Endpoint,
@@ -17,7 +17,7 @@ from holdfast.backends.redis.routing import (
     slot_of,
     slot_of_key,
 )
-from holdfast.errors import (
+from lockfast.errors import (
     BackendMisbehaved,
     BackendUnavailable,
     ConfigurationError,

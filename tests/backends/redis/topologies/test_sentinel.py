@@ -7,13 +7,13 @@ import time
 import pytest
 from backends.redis.topologies.telling import is_told_and_fenced
 
-from holdfast import BackendUnavailable, ConfigurationError, Locks
-from holdfast.backends.redis._async import sentinel as aio
-from holdfast.backends.redis._sync import sentinel as threads
-from holdfast.backends.redis.sentinel.answers import LOOK_EVERY
-from holdfast.challenge.servers.redis import until
-from holdfast.challenge.servers.redis_sentinels import SERVICE, Sentinels
-from holdfast.challenge.servers.starting import free_ports
+from lockfast import BackendUnavailable, ConfigurationError, Locks
+from lockfast.backends.redis._async import sentinel as aio
+from lockfast.backends.redis._sync import sentinel as threads
+from lockfast.backends.redis.sentinel.answers import LOOK_EVERY
+from lockfast.challenge.servers.redis import until
+from lockfast.challenge.servers.redis_sentinels import SERVICE, Sentinels
+from lockfast.challenge.servers.starting import free_ports
 
 
 def test_a_failover_that_loses_the_lock_is_told_and_fenced(own_sentinels, drivers, guarded):

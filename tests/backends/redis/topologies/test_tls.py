@@ -16,10 +16,10 @@ from servers.redis import shared_tls_server
 from servers.redis_cluster import shared_tls_cluster
 from servers.redis_sentinels import shared_closed_sentinels
 
-from holdfast import AsyncLocks, BackendUnavailable, ConfigurationError
-from holdfast.challenge.servers.certificates import certificates
-from holdfast.challenge.servers.redis import RedisServer, until
-from holdfast.challenge.servers.redis_sentinels import Sentinels
+from lockfast import AsyncLocks, BackendUnavailable, ConfigurationError
+from lockfast.challenge.servers.certificates import certificates
+from lockfast.challenge.servers.redis import RedisServer, until
+from lockfast.challenge.servers.redis_sentinels import Sentinels
 
 PLACES = {
     "single": shared_tls_server,

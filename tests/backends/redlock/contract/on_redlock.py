@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from holdfast import AsyncBackend, Backend
-from holdfast.backends.redlock._async.backend import AsyncRedlockBackend
-from holdfast.backends.redlock._sync.backend import RedlockBackend
-from holdfast.runtime.clock import Clock
-from holdfast.testing import AsyncBackendContract, BackendContract
+from lockfast import AsyncBackend, Backend
+from lockfast.backends.redlock._async.backend import AsyncRedlockBackend
+from lockfast.backends.redlock._sync.backend import RedlockBackend
+from lockfast.runtime.clock import Clock
+from lockfast.testing import AsyncBackendContract, BackendContract
 
 EACH_COUNTS = 0.5
 """A ttl where no node is left to spare: on a busy machine one of them may stand still for long."""

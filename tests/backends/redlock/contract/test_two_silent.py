@@ -14,8 +14,8 @@ from backends.redlock.contract.on_redlock import (
 )
 from servers.sharing import shared_in_its_room
 
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.challenge.servers.redlock import RedlockNodes, url_of
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.challenge.servers.redlock import RedlockNodes, url_of
 
 
 @shared_in_its_room

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.challenge.servers.redlock import RedlockNodes, url_of
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.challenge.servers.redlock import RedlockNodes, url_of
 
 MAX_TTL = 6.0
 """As long a node does not count that was restarted."""

@@ -1,7 +1,7 @@
 """Eight clients on five nodes, while nodes and clients are killed, frozen and emptied at random.
 
 Never more than a minority of the nodes is away or does not count: that is what Redlock needs. What
-the clients saw is judged by the checker of `holdfast.challenge`. The short form is a test; the
+the clients saw is judged by the checker of `lockfast.challenge`. The short form is a test; the
 long one, for so many seconds and with a seed:
 
     python tests/backends/redlock/faults/hostile.py 180 7
@@ -24,13 +24,13 @@ if __name__ == "__main__":
 
 import redis
 
-from holdfast.challenge.checker.holds import Hold, definite_holds
-from holdfast.challenge.checker.sweep import Violation, violations
-from holdfast.challenge.clients.fleet import Fleet
-from holdfast.challenge.clients.order import Order
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.history import operations
-from holdfast.challenge.servers.redlock import RedlockNodes
+from lockfast.challenge.checker.holds import Hold, definite_holds
+from lockfast.challenge.checker.sweep import Violation, violations
+from lockfast.challenge.clients.fleet import Fleet
+from lockfast.challenge.clients.order import Order
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.history import operations
+from lockfast.challenge.servers.redlock import RedlockNodes
 
 CLIENTS = 8
 NAMES = ("door", "gate")
@@ -116,7 +116,7 @@ class Trial:
         flavour = self._chance.choice(["Sync", "Async"])
         return Order(
             client=client,
-            make=f"holdfast.challenge.clients.holdfast_locks:{flavour}Contender",
+            make=f"lockfast.challenge.clients.lockfast_locks:{flavour}Contender",
             url=f"{self._nodes.url}?max_ttl={MAX_TTL}",
             names=NAMES,
             workload="lock",
@@ -156,7 +156,7 @@ def flush(node: Any) -> None:
 def counts(node: Any) -> bool:
     """Whether clients count the node; not while nobody has let it."""
     with suppress(redis.RedisError), node.client(socket_timeout=5) as client:
-        return bool(client.hget("holdfast:redlock:node", "counts") == b"1")
+        return bool(client.hget("lockfast:redlock:node", "counts") == b"1")
     return False
 
 
@@ -164,7 +164,7 @@ def tried(
     nodes: RedlockNodes, folder: Path, *, seconds: float, seed: int, enough: int
 ) -> tuple[list[Hold], list[Violation], Counter[str]]:
     """Return what was held, what is wrong with that, and what was done against it."""
-    nodes.found(["holdfast"], max_ttl=MAX_TTL)
+    nodes.found(["lockfast"], max_ttl=MAX_TTL)
     with Trial(nodes, folder, seed=seed) as trial:
         eventually(lambda: len(trial.holds()) > CLIENTS, what="the clients have begun")
         ends = time.monotonic() + seconds

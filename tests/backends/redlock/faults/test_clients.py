@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import AcquireTimeout, LeaseLost, StaleToken
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.redlock import url_of
+from lockfast import AcquireTimeout, LeaseLost, StaleToken
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.redlock import url_of
 
 TTL = 2.0
 
 
 @pytest.fixture
 def url(nodes):
-    nodes.found(["holdfast"])
+    nodes.found(["lockfast"])
     return f"{url_of(*nodes)}?node_timeout=60"
 
 

@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 from both_flavours import number_waiting
 
-from holdfast import LeaseLost, StaleToken
-from holdfast.challenge.eventually import eventually
+from lockfast import LeaseLost, StaleToken
+from lockfast.challenge.eventually import eventually
 
 HOUR = 3600.0
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import ConfigurationError
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.redis import RedisServer
-from holdfast.challenge.servers.redlock import RedlockNodes, url_of
+from lockfast import ConfigurationError
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.redis import RedisServer
+from lockfast.challenge.servers.redlock import RedlockNodes, url_of
 
 WRONG = {
     "max_ttl": {"max_ttl": 40.0},
@@ -63,7 +63,7 @@ def test_a_node_that_a_misfit_has_enrolled_counts_as_away(opened, nodes, namespa
 
 
 def test_who_only_looks_writes_nothing(flavour):
-    """Otherwise `holdfast ls` by a URL with a slip in it would set up the node."""
+    """Otherwise `lockfast ls` by a URL with a slip in it would set up the node."""
     with RedlockNodes(3, kind=RedisServer) as fresh:
         for url in (fresh.url, url_of(*fresh[:3])):
             locks = flavour.locks(url)

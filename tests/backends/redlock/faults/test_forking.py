@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import LeaseLost
-from holdfast.challenge.servers.redlock import url_of
+from lockfast import LeaseLost
+from lockfast.challenge.servers.redlock import url_of
 
 
 @pytest.fixture
 def parent(flavour, nodes, puppet):
-    nodes.found(["holdfast"])
+    nodes.found(["lockfast"])
     return puppet(flavour.name, f"{url_of(*nodes)}?node_timeout=20", ttl=3.0, request_timeout=20)
 
 

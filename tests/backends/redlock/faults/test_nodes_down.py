@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import BackendUnavailable
-from holdfast.backends.redlock._async import tending as async_tending
-from holdfast.backends.redlock._sync import tending as sync_tending
+from lockfast import BackendUnavailable
+from lockfast.backends.redlock._async import tending as async_tending
+from lockfast.backends.redlock._sync import tending as sync_tending
 
 CYCLES = 20
 HOUR = 3600.0

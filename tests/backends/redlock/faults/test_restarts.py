@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import BackendUnavailable, ConfigurationError
-from holdfast.backends.redlock import quarantine
-from holdfast.backends.redlock._sync.backend import RedlockBackend
-from holdfast.backends.redlock.round import Round
-from holdfast.runtime.clock import Clock
+from lockfast import BackendUnavailable, ConfigurationError
+from lockfast.backends.redlock import quarantine
+from lockfast.backends.redlock._sync.backend import RedlockBackend
+from lockfast.backends.redlock.round import Round
+from lockfast.runtime.clock import Clock
 
 
 def restart_empty(node):

@@ -6,12 +6,12 @@ import os
 
 from servers.zookeeper import shared_patient_ensemble
 
-from holdfast import AsyncBackend, Backend
-from holdfast.backends.zookeeper._async.backend import AsyncZooKeeperBackend
-from holdfast.backends.zookeeper._sync.backend import ZooKeeperBackend
-from holdfast.challenge.servers.zookeeper import TICK
-from holdfast.runtime.clock import Clock
-from holdfast.testing import AsyncBackendContract, BackendContract
+from lockfast import AsyncBackend, Backend
+from lockfast.backends.zookeeper._async.backend import AsyncZooKeeperBackend
+from lockfast.backends.zookeeper._sync.backend import ZooKeeperBackend
+from lockfast.challenge.servers.zookeeper import TICK
+from lockfast.runtime.clock import Clock
+from lockfast.testing import AsyncBackendContract, BackendContract
 
 
 class _Servers:

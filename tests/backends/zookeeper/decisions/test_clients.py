@@ -13,7 +13,7 @@ from kazoo.exceptions import NoAuthError
 from kazoo.security import make_digest_acl
 from servers.zookeeper import shared_server
 
-from holdfast import AsyncLocks, ConfigurationError, Locks
+from lockfast import AsyncLocks, ConfigurationError, Locks
 
 
 @pytest.fixture
@@ -54,9 +54,9 @@ def test_a_client_that_was_never_started_will_do(namespace: str) -> None:
         with Locks.from_client(client) as locks:
             assert "pw" not in repr(locks)
             lease = locks.lock("door").acquire()
-            assert plain.get_children(f"/{namespace}") == ["holdfast"]
+            assert plain.get_children(f"/{namespace}") == ["lockfast"]
             with pytest.raises(NoAuthError):
-                plain.get_children(f"/{namespace}/holdfast")
+                plain.get_children(f"/{namespace}/lockfast")
             lease.release()
         assert not client.connected
 
@@ -69,8 +69,8 @@ def test_options_are_refused(namespace: str) -> None:
 def test_an_idle_client_has_no_thread_and_opens_a_new_session(
     namespace: str, monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr("holdfast.backends.sessions._sync.session.IDLE", 0.2)
-    monkeypatch.setattr("holdfast._sync.watchdog.IDLE", 0.2)
+    monkeypatch.setattr("lockfast.backends.sessions._sync.session.IDLE", 0.2)
+    monkeypatch.setattr("lockfast._sync.watchdog.IDLE", 0.2)
     before = set(threading.enumerate())
 
     def added() -> set[threading.Thread]:

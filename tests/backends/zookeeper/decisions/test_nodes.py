@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.backends.zookeeper.nodes import (
+from lockfast.backends.zookeeper.nodes import (
     LAST,
     LATE,
     component,

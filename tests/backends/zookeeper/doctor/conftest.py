@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from servers.zookeeper import shared_server
 
-from holdfast.challenge.servers.zookeeper import ZooKeeperServer
+from lockfast.challenge.servers.zookeeper import ZooKeeperServer
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Each finding of `holdfast doctor`, provoked on a real server."""
+"""Each finding of `lockfast doctor`, provoked on a real server."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from kazoo.security import make_digest_acl
 from servers.zookeeper import shared_ensemble, shared_server
 
-from holdfast import BackendUnavailable, Finding
-from holdfast.challenge.eventually import NeverHappened, eventually
-from holdfast.challenge.servers.starting import free_ports
-from holdfast.challenge.servers.zookeeper import SYNC_LIMIT, TICK, Ensemble, ZooKeeperServer
+from lockfast import BackendUnavailable, Finding
+from lockfast.challenge.eventually import NeverHappened, eventually
+from lockfast.challenge.servers.starting import free_ports
+from lockfast.challenge.servers.zookeeper import SYNC_LIMIT, TICK, Ensemble, ZooKeeperServer
 
 ATTEMPTS = 8
 

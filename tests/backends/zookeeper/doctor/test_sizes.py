@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.backends.zookeeper.findings import Facts, findings
-from holdfast.backends.zookeeper.four_letter_words import Member
-from holdfast.model import Finding
+from lockfast.backends.zookeeper.findings import Facts, findings
+from lockfast.backends.zookeeper.four_letter_words import Member
+from lockfast.model import Finding
 
 
 def ensemble_of(known: int, *, named: int, serving: int) -> Finding:

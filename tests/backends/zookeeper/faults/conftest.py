@@ -8,9 +8,9 @@ import pytest
 from servers.zookeeper import shared_ensemble, shared_server
 from servers.zookeeper_requests import ZooKeeperProxy
 
-from holdfast.challenge.servers.proxy import Proxy
-from holdfast.challenge.servers.zookeeper import Ensemble, ZooKeeperServer
-from holdfast.challenge.servers.zookeeper_partitions import CuttableEnsemble
+from lockfast.challenge.servers.proxy import Proxy
+from lockfast.challenge.servers.zookeeper import Ensemble, ZooKeeperServer
+from lockfast.challenge.servers.zookeeper_partitions import CuttableEnsemble
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from kazoo.exceptions import AuthFailedError
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from holdfast import BackendUnavailable
-from holdfast.backends.zookeeper import driver, requests
-from holdfast.challenge.eventually import eventually
+from lockfast import BackendUnavailable
+from lockfast.backends.zookeeper import driver, requests
+from lockfast.challenge.eventually import eventually
 
 TTL = 6.0
 """Long enough for a machine that stands still; nothing here waits for its end."""

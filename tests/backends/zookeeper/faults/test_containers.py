@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.zookeeper import ZooKeeperServer
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.zookeeper import ZooKeeperServer
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def test_the_node_of_a_name_that_nobody_uses_is_gone(flavour, tidy, name):
     locks.lock(name).acquire(timeout=20).release()
 
     with tidy.client() as client:
-        eventually(lambda: not client.exists(f"/holdfast/{name}"), what="the node is gone")
+        eventually(lambda: not client.exists(f"/lockfast/{name}"), what="the node is gone")
 
 
 def test_tokens_grow_though_the_node_was_deleted(flavour, tidy, name):
@@ -35,7 +35,7 @@ def test_tokens_grow_though_the_node_was_deleted(flavour, tidy, name):
             lease = locks.lock(name).acquire(timeout=20)
             tokens.append(lease.token)
             lease.release()
-            eventually(lambda: not client.exists(f"/holdfast/{name}"), what="the node is gone")
+            eventually(lambda: not client.exists(f"/lockfast/{name}"), what="the node is gone")
 
     assert tokens == sorted(set(tokens))
 
@@ -51,6 +51,6 @@ def test_a_node_deleted_while_we_come_is_made_again(flavour, tidy, name):
             tokens.append(lease.token)
             lease.release()
             if number % 10 == 0:
-                eventually(lambda: not client.exists(f"/holdfast/{name}"), what="the node is gone")
+                eventually(lambda: not client.exists(f"/lockfast/{name}"), what="the node is gone")
 
     assert tokens == sorted(set(tokens))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import BackendUnavailable, LeaseLost
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.zookeeper import TICK
+from lockfast import BackendUnavailable, LeaseLost
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.zookeeper import TICK
 
 SYNC_LIMIT = 30
 SILENCE = SYNC_LIMIT * TICK

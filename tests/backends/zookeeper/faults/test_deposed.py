@@ -1,6 +1,6 @@
 """A leader that is deposed and does not know it: it goes on answering all but transactions.
 
-One trial of each kind belongs to every run. `HOLDFAST_TRIALS=20` in the environment makes
+One trial of each kind belongs to every run. `LOCKFAST_TRIALS=20` in the environment makes
 more of them, each with a holder and somebody who waits in either flavour.
 """
 
@@ -12,13 +12,13 @@ from concurrent.futures import Future
 import pytest
 from servers.zookeeper_requests import ZooKeeperProxy
 
-from holdfast import BackendUnavailable, LeaseLost, OutcomeUnknown
-from holdfast.backends.zookeeper import requests
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.zookeeper import TICK, ZooKeeperServer
-from holdfast.challenge.servers.zookeeper_partitions import CuttableEnsemble
+from lockfast import BackendUnavailable, LeaseLost, OutcomeUnknown
+from lockfast.backends.zookeeper import requests
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.zookeeper import TICK, ZooKeeperServer
+from lockfast.challenge.servers.zookeeper_partitions import CuttableEnsemble
 
-TRIALS = int(os.environ.get("HOLDFAST_TRIALS", "1"))
+TRIALS = int(os.environ.get("LOCKFAST_TRIALS", "1"))
 
 SYNC_LIMIT = 40
 """So many ticks does a leader wait for its followers: far longer than an election and a ttl."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.zookeeper import ZooKeeperServer
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.zookeeper import ZooKeeperServer
 
 TTL = 6.0
 """Long enough for a machine that stands still."""
@@ -58,7 +58,7 @@ def test_who_waited_longer_than_its_ttl_begins_with_a_good_part_of_it(scenes, ow
         one.hold(own_server.url, ttl=60)
         one.wait_behind(own_server.url, ttl=TTL)
         with own_server.client() as client:
-            door = f"/holdfast/{one.name}"
+            door = f"/lockfast/{one.name}"
             nodes = [client.exists(f"{door}/{child}") for child in client.get_children(door)]
             tokens.append(max(node.czxid for node in nodes))
     _pass(scenes, 2 * TTL)

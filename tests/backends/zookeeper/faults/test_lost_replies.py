@@ -6,8 +6,8 @@ import pytest
 from backends.zookeeper.sessions import session_of
 from servers.zookeeper_requests import GET_CHILDREN, SYNC, Request
 
-from holdfast import BackendUnavailable, OutcomeUnknown
-from holdfast.challenge.eventually import eventually
+from lockfast import BackendUnavailable, OutcomeUnknown
+from lockfast.challenge.eventually import eventually
 
 TTL = 30.0
 """Longer than any test: what is gone was not ended by its time."""

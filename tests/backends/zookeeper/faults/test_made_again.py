@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast import LeaseLost
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.zookeeper import ZooKeeperServer
+from lockfast import LeaseLost
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.zookeeper import ZooKeeperServer
 
 TTL = 60.0
 """Longer than any test: what is lost was not ended by its time."""
@@ -16,8 +16,8 @@ PATIENCE = 20.0
 
 def _make_again(server: ZooKeeperServer, name: str) -> None:
     with server.client() as client:
-        [child] = client.get_children(f"/holdfast/{name}")
-        path = f"/holdfast/{name}/{child}"
+        [child] = client.get_children(f"/lockfast/{name}")
+        path = f"/lockfast/{name}/{child}"
         data, _ = client.get(path)
         client.delete(path)
         client.create(path, data)
@@ -55,7 +55,7 @@ def test_the_release_of_a_lease_whose_node_was_made_again_says_so_and_leaves_not
     with pytest.raises(LeaseLost):
         lease.release()
     with server.client() as client:
-        assert client.get_children(f"/holdfast/{name}") == []
+        assert client.get_children(f"/lockfast/{name}") == []
 
 
 def test_a_min_hold_does_not_make_the_release_of_such_a_lease_clean(flavour, server, name):
@@ -77,8 +77,8 @@ def test_one_who_waits_and_whose_node_was_made_again_takes_a_place_of_its_own(
     eventually(lambda: locks.inspect(name).line, what="it waits")
     with server.client() as client:
         # In one step, so that it never sees its node gone and only finds another there.
-        path = max(client.get_children(f"/holdfast/{name}"), key=lambda one: one[-10:])
-        path = f"/holdfast/{name}/{path}"
+        path = max(client.get_children(f"/lockfast/{name}"), key=lambda one: one[-10:])
+        path = f"/lockfast/{name}/{path}"
         data, stat = client.get(path)
         change = client.transaction()
         change.delete(path)

@@ -6,9 +6,9 @@ import pytest
 from fault_scene import Scene
 from quorum_faults import SLACK, QuorumFaults
 
-from holdfast import LeaseLost, StaleToken
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.zookeeper import SYNC_LIMIT, TICK, Ensemble, ZooKeeperServer
+from lockfast import LeaseLost, StaleToken
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.zookeeper import SYNC_LIMIT, TICK, Ensemble, ZooKeeperServer
 
 ELECTION = 10.0
 """A new leader is elected and followed within this time, on a busy machine too."""

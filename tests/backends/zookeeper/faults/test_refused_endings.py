@@ -10,9 +10,9 @@ import pytest
 from both_flavours import number_waiting
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
-from holdfast import ConfigurationError, NotAcquired
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.zookeeper import ZooKeeperServer
+from lockfast import ConfigurationError, NotAcquired
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.zookeeper import ZooKeeperServer
 
 TTL = 60.0
 """Longer than any test: what is gone was not ended by its time."""
@@ -26,9 +26,9 @@ def _nobody_deletes(server: ZooKeeperServer, name: str) -> Iterator[None]:
     with server.client() as client:
         client.add_auth("digest", "operator:sesame")
         readable = make_acl("world", "anyone", read=True)
-        client.set_acls(f"/holdfast/{name}", [readable, make_acl("auth", "", all=True)])
+        client.set_acls(f"/lockfast/{name}", [readable, make_acl("auth", "", all=True)])
         yield
-        client.set_acls(f"/holdfast/{name}", OPEN_ACL_UNSAFE)
+        client.set_acls(f"/lockfast/{name}", OPEN_ACL_UNSAFE)
 
 
 @pytest.fixture

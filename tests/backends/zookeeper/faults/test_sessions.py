@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from backends.zookeeper.sessions import end_session, session_of, sessions_of
 
-from holdfast import LeaseLost, OutcomeUnknown, StaleToken
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.zookeeper import TICK
+from lockfast import LeaseLost, OutcomeUnknown, StaleToken
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.zookeeper import TICK
 
 SLACK = 1.0
 """How much later than it must, a thing may be told on a busy machine."""

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from both_flavours import number_waiting
 
-from holdfast import AsyncLocks
-from holdfast.challenge.servers.zookeeper import ZooKeeperServer
+from lockfast import AsyncLocks
+from lockfast.challenge.servers.zookeeper import ZooKeeperServer
 
 CLIENTS = 5
 

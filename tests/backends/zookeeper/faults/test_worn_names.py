@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from backends.zookeeper.worn_names import server_with
 
-from holdfast.backends.zookeeper import nodes
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.zookeeper import ZooKeeperServer
+from lockfast.backends.zookeeper import nodes
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.zookeeper import ZooKeeperServer
 
 NAME = "worn"
 CLIENTS = 4
@@ -46,7 +46,7 @@ def _take_turns(flavour, url: str) -> list[tuple[int, list[bool]]]:
 
 def _sequences(server: ZooKeeperServer) -> list[int]:
     with server.client() as client:
-        return [one.sequence for one in nodes.in_line(client.get_children(f"/holdfast/{NAME}"))]
+        return [one.sequence for one in nodes.in_line(client.get_children(f"/lockfast/{NAME}"))]
 
 
 @pytest.mark.parametrize("sequence", [nodes.LATE - 5, 2**31 - 5], ids=["late", "at the end"])

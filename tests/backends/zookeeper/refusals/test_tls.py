@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import pytest
 from servers.zookeeper import shared_server
 
-from holdfast import BackendUnavailable, ConfigurationError
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.starting import free_ports
-from holdfast.challenge.servers.zookeeper import ZooKeeperServer
+from lockfast import BackendUnavailable, ConfigurationError
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.starting import free_ports
+from lockfast.challenge.servers.zookeeper import ZooKeeperServer
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ import pytest
 from refusals import PASSWORD
 from servers.zookeeper import shared_ensemble, shared_server
 
-from holdfast import BackendError, BackendUnavailable, ConfigurationError
-from holdfast.challenge.eventually import eventually
-from holdfast.challenge.servers.starting import free_ports
+from lockfast import BackendError, BackendUnavailable, ConfigurationError
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.starting import free_ports
 
 
 def test_a_port_where_nothing_listens(refusal):
@@ -104,7 +104,7 @@ def test_a_chroot_that_exists(flavour):
 
         lease = flavour.locks(f"{shared_server().url}/shop/locks").lock("door").acquire(timeout=20)
 
-        assert client.get_children("/shop/locks") == ["holdfast"]
+        assert client.get_children("/shop/locks") == ["lockfast"]
     lease.release()
 
 

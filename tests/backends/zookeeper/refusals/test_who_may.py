@@ -7,8 +7,8 @@ from kazoo.security import make_acl, make_digest_acl
 from refusals import PASSWORD
 from servers.zookeeper import shared_server
 
-from holdfast import ConfigurationError
-from holdfast.challenge.eventually import eventually
+from lockfast import ConfigurationError
+from lockfast.challenge.eventually import eventually
 
 
 @pytest.fixture

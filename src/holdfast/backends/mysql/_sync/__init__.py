@@ -1,3 +1,0 @@
-# Generated from src/holdfast/backends/mysql/_async/__init__.py by tools/generate_sync.py.
-# Do not edit: change the source and run `make generate`.
-"""The verbs on MySQL and MariaDB: the source of both flavours."""

@@ -1,3 +1,0 @@
-# Generated from src/holdfast/backends/redlock/_async/__init__.py by tools/generate_sync.py.
-# Do not edit: change the source and run `make generate`.
-"""The asyncio source of the store; the sync twin is generated from it."""

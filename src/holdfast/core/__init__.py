@@ -1,1 +1,0 @@
-"""What Holdfast decides: values in, values out; no clock, socket, thread or randomness."""

@@ -1,3 +1,0 @@
-# Generated from src/holdfast/fencing/_async/__init__.py by tools/generate_sync.py.
-# Do not edit: change the source and run `make generate`.
-"""The guards that ask a database or a Redis server; the source of the sync flavour."""

@@ -1,3 +1,0 @@
-# Generated from src/holdfast/sql_rows/_async/__init__.py by tools/generate_sync.py.
-# Do not edit: change the source and run `make generate`.
-"""Rows of the caller's own tables; the source of the sync flavour."""

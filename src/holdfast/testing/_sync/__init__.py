@@ -1,3 +1,0 @@
-# Generated from src/holdfast/testing/_async/__init__.py by tools/generate_sync.py.
-# Do not edit: change the source and run `make generate`.
-"""The contract and its tools, asyncio flavour: the source."""

@@ -1,0 +1,38 @@
+"""The way in: `lockfast` and `python -m lockfast`.
+
+It has to speak before anything is loaded that may be missing, so it imports nothing of
+ours at the top, and is written so that an older Python can still read it.
+"""
+
+import sys
+
+CONFIGURATION = 78
+
+
+def main() -> int:
+    """Run the command line, or say in one line what it needs; return the exit code."""
+    complaint = missing()
+    if complaint:
+        sys.stderr.write(f"lockfast: {complaint}\n")
+        return CONFIGURATION
+    from lockfast.cli import app  # noqa: PLC0415 - only now is it known to be there
+
+    return app.main()
+
+
+def missing() -> str:
+    """Return what the command line lacks, as a sentence that says how to get it, or ""."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - whoever has an older one should be told
+        have = ".".join(map(str, sys.version_info[:2]))
+        return f"needs Python 3.11 or newer, and this is {have}: start it with a newer one"
+    from importlib.util import find_spec  # noqa: PLC0415 - not in every older Python
+
+    if any(find_spec(name) is None for name in ("click", "rich")):
+        from lockfast.errors import pip_install  # noqa: PLC0415 - needs a newer Python, as above
+
+        return f"the command line is an extra: {pip_install('cli')}"
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""`memory://`: the reference, and what applications test with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockfast._async.backend import AsyncBackend
+from lockfast._async.wakeups import AsyncWakeups
+from lockfast.backends.memory.store import named_store
+from lockfast.model import Capabilities, Finding, Grant, TokenQuality
+from lockfast.runtime import forking
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from lockfast.backends.memory.store import MemoryStore
+    from lockfast.model import Claim, Held, Holder, Inspection, Renewal
+    from lockfast.runtime.clock import Clock
+
+
+class AsyncMemoryBackend(AsyncBackend):
+    """A store inside this process: `memory://` alone, or shared by `memory://name`."""
+
+    capabilities: Capabilities = Capabilities(
+        fair=True,
+        shared=True,
+        push_wakeup=True,
+        explicit_owner=True,
+        lock_delay=True,
+        token_quality=TokenQuality.PROCESS,
+        ends_by="ttl",
+        hands_over=True,
+        sequencers=True,
+    )
+    min_ttl: float = 0.01
+    options: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        store: MemoryStore | None = None,
+        name: str = "",
+        location: str = "memory://",
+    ) -> None:
+        self.location = location
+        self._store = store if store is not None else named_store(name, clock)
+        self._wakeups = AsyncWakeups(clock)
+        self._clients: set[str] = set()
+        forking.forget_in_child(self)
+
+    async def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+        """See the protocol."""
+        del deadline
+        if claim.client not in self._clients:
+            self._clients.add(claim.client)
+            self._store.listen(claim.client, self._wakeups.ring)
+        if claim.queues:
+            # Before the line is joined: a ring between joining and listening is not lost.
+            self._wakeups.expect(claim.id)
+        answer = self._store.try_acquire(claim)
+        if isinstance(answer, Grant):
+            self._wakeups.forget(claim.id)
+        return answer
+
+    async def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal]:
+        """See the protocol."""
+        del deadline
+        return self._store.renew(grants)
+
+    async def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
+        """See the protocol."""
+        del deadline
+        return self._store.hand_over(grant.claim)
+
+    async def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
+        """See the protocol."""
+        del deadline
+        return self._store.release(grant, tombstone=tombstone)
+
+    async def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
+        """See the protocol."""
+        del deadline
+        self._wakeups.forget(claim.id)
+        self._store.withdraw(claim, tombstone=tombstone)
+
+    async def wait(self, claim: Claim, *, deadline: float) -> None:
+        """See the protocol."""
+        await self._wakeups.wait(claim.id, deadline=deadline)
+
+    def rouse(self, claim: Claim) -> None:
+        """See the protocol."""
+        self._wakeups.ring(claim.id)
+
+    async def inspect(self, name: str, *, deadline: float) -> Inspection:
+        """See the protocol."""
+        del deadline
+        return self._store.inspect(name)
+
+    async def survey(self, prefix: str, *, deadline: float) -> AsyncIterator[Inspection]:
+        """See the protocol."""
+        del deadline
+        for name in self._store.names(prefix):
+            inspection = self._store.inspect(name)
+            if inspection.is_in_use:
+                yield inspection
+
+    async def break_(
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
+        """See the protocol."""
+        del deadline
+        return self._store.break_(name, token=token, owner=owner)
+
+    async def diagnose(self, *, deadline: float) -> Sequence[Finding]:
+        """See the protocol."""
+        del deadline
+        return (
+            Finding(
+                "warning",
+                "reach",
+                "excludes only what runs in this very process",
+                "use it in tests; several processes need sqlite:// or a server",
+            ),
+        )
+
+    async def disown(self, client: str, *, deadline: float) -> None:
+        """See the protocol; here what is held ends by its ttl in any case."""
+        del deadline
+        self._store.stop_listening(client)
+
+    async def aclose(self) -> None:
+        """See the protocol."""
+        for client in self._clients:
+            self._store.stop_listening(client)
+        self._clients.clear()
+
+    def after_fork_in_child(self) -> None:
+        """Start empty: the child is another process, which this store does not span."""
+        self._clients.clear()
+        self._store.after_fork_in_child()

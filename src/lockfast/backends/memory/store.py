@@ -1,0 +1,206 @@
+"""Doors in a dict: the reference store, shared by clients of one process.
+
+A finalizer or a signal handler may call in the middle of a step of its own thread. At another
+door that is no matter. At the same one a release or a withdrawal waits until the step has
+ended, and whoever needs an answer is told to ask again: a half-done door has none.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, TypeVar
+
+from lockfast.core.door import Door
+from lockfast.errors import BackendUnavailable
+from lockfast.runtime.afterwards import Afterwards
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lockfast.model import Claim, Grant, Held, Holder, Inspection, Renewal
+    from lockfast.runtime.clock import Clock
+
+T = TypeVar("T")
+
+
+class MemoryStore:
+    """Every verb is one step under one mutex; waiters are woken after it is left."""
+
+    door = Door
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        # Tokens grow with a clock that looks like the wall's, so that a store made anew
+        # under the same name goes on above the old one's tokens. Expiry never reads it.
+        self._epoch = time.time() - clock.now()
+        self._doors: dict[str, Door] = {}
+        self._mutex = threading.RLock()
+        self._inside: set[str] = set()
+        self._afterwards = Afterwards()
+        self._floor = 0
+        self._listeners: dict[str, Callable[[str], object]] = {}
+
+    def now(self) -> float:
+        """Return the store's time."""
+        return self._clock.now() + self._epoch
+
+    def listen(self, client: str, ring: Callable[[str], object]) -> None:
+        """Let the client be told which of its claims should ask again."""
+        with self._mutex:
+            self._listeners[client] = ring
+
+    def stop_listening(self, client: str) -> None:
+        """Ring the client no more; what it holds runs out by itself."""
+        with self._mutex:
+            self._listeners.pop(client, None)
+
+    def try_acquire(self, claim: Claim) -> Grant | Held:
+        """See Door.arrive."""
+        return self._step(claim.name, lambda door: door.arrive(claim, now=self.now()))
+
+    def renew(self, grants: Sequence[Grant]) -> list[Renewal]:
+        """See Door.renew."""
+        return [self._renew(grant.claim) for grant in grants]
+
+    def _renew(self, claim: Claim) -> Renewal:
+        return self._step(
+            claim.name, lambda door: door.renew(claim.id, now=self.now(), ttl=claim.ttl)
+        )
+
+    def hand_over(self, claim: Claim) -> Renewal:
+        """See Door.hand_over."""
+        return self._step(claim.name, lambda door: door.hand_over(claim, now=self.now()))
+
+    def release(self, grant: Grant, *, tombstone: bool) -> bool:
+        """See Door.release."""
+        name, claim_id = grant.claim.name, grant.claim.id
+
+        def work() -> bool:
+            return self._step(
+                name, lambda door: door.release(claim_id, now=self.now(), tombstone=tombstone)
+            )
+
+        if self._is_inside(name):
+            self._afterwards.add(work)
+            return True
+        return work()
+
+    def withdraw(self, claim: Claim, *, tombstone: bool) -> None:
+        """See Door.withdraw."""
+
+        def work() -> None:
+            self._step(
+                claim.name, lambda door: door.withdraw(claim, now=self.now(), tombstone=tombstone)
+            )
+
+        if self._is_inside(claim.name):
+            self._afterwards.add(work)
+        else:
+            work()
+
+    def break_(self, name: str, *, token: int | None, owner: str | None) -> tuple[Holder, ...]:
+        """See Door.break_."""
+        return self._step(name, lambda door: door.break_(now=self.now(), token=token, party=owner))
+
+    def inspect(self, name: str) -> Inspection:
+        """See Door.inspect."""
+
+        def look(door: Door) -> Inspection:
+            now = self.now()
+            door.settle(now=now)
+            return door.inspect(name, now=now)
+
+        return self._step(name, look)
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the names in use that start with the prefix, in byte order."""
+        with self._mutex:
+            # A copy first: a finalizer that strikes meanwhile may change it.
+            names = [one for one in list(self._doors) if one.startswith(prefix)]
+        return sorted(names, key=str.encode)
+
+    def after_fork_in_child(self) -> None:
+        """Be a store of the child's own: what the parent's threads hold is not here."""
+        self._mutex = threading.RLock()
+        self._inside = set()
+        self._afterwards.clear()
+        self._doors = {}
+
+    def _is_inside(self, name: str) -> bool:
+        with self._mutex:
+            return name in self._inside
+
+    def _step(self, name: str, act: Callable[[Door], T]) -> T:
+        rings: list[tuple[Callable[[str], object], str]] = []
+        is_outermost = False
+        try:
+            with self._mutex:
+                is_outermost = not self._inside
+                answer = self._at_door(name, act, rings)
+        finally:
+            for ring, claim_id in rings:
+                ring(claim_id)
+            if is_outermost:
+                self._afterwards.do()
+        return answer
+
+    def _at_door(
+        self, name: str, act: Callable[[Door], T], rings: list[tuple[Callable[[str], object], str]]
+    ) -> T:
+        if name in self._inside:
+            raise BackendUnavailable(
+                "a signal handler or a finalizer asks in the middle of a step of the same "
+                "thread at the same name; ask again outside of it",
+                name=name,
+            )
+        try:
+            # Before the door is fetched: whoever strikes after this finds it in use.
+            self._inside.add(name)
+            door = self._doors.get(name) or self.door(token=self._floor)
+            try:
+                answer = act(door)
+            finally:
+                rings.extend(self._put_back(name, door))
+        finally:
+            self._inside.discard(name)
+        return answer
+
+    def _put_back(self, name: str, door: Door) -> list[tuple[Callable[[str], object], str]]:
+        """Keep the door if anybody is there; return who should be rung."""
+        if door.places:
+            self._doors[name] = door
+        else:
+            # Nothing is kept of an idle name but one number for all of them: a million names
+            # must leave the process no larger. Compared without a call, so that nobody
+            # strikes between reading and writing it.
+            if door.token > self._floor:  # noqa: PLR1730 - `max` is a call
+                self._floor = door.token
+            self._doors.pop(name, None)
+        rings = [
+            (ring, place.claim.id)
+            for place in door.woken
+            if (ring := self._listeners.get(place.claim.client)) is not None
+        ]
+        door.woken.clear()
+        door.changed.clear()
+        door.dropped.clear()
+        return rings
+
+
+# `memory://tests` names a store that all clients of this process share while one of them
+# lives. Module state, because a URL is all that two clients have in common.
+_named: weakref.WeakValueDictionary[str, MemoryStore] = weakref.WeakValueDictionary()
+_naming = threading.RLock()
+
+
+def named_store(name: str, clock: Clock) -> MemoryStore:
+    """Return the store of that name; an empty name is a store of the caller's own."""
+    if not name:
+        return MemoryStore(clock)
+    with _naming:
+        store = _named.get(name)
+        if store is None:
+            store = _named[name] = MemoryStore(clock)
+        return store

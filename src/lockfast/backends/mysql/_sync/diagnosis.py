@@ -1,0 +1,47 @@
+# Generated from src/lockfast/backends/mysql/_async/diagnosis.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""Asks a server about itself; what the answers mean is decided in `findings`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from lockfast.backends.mysql import findings
+from lockfast.backends.sql.clock_findings import ahead, clock
+from lockfast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockfast.backends.mysql._sync.wire import MysqlWire
+    from lockfast.backends.mysql.schema import Tables
+    from lockfast.model import Finding
+
+
+def diagnosed(wire: MysqlWire, tables: Tables, *, deadline: float) -> Sequence[Finding]:
+    """Return what the server can promise; nothing is made or changed for it."""
+    settings = wire.ask(findings.SETTINGS, deadline=deadline)
+    session = wire.ask(findings.SESSION, deadline=deadline)
+    before = time.time()
+    [[theirs]] = wire.ask(findings.TIME, deadline=deadline)
+    server_ahead = ahead(float(theirs), before=before, after=time.time())
+    return (
+        *findings.findings(settings),
+        *findings.of_session({str(name): str(value) for name, value in session}),
+        clock(server_ahead),
+        _permissions(wire, tables, deadline),
+    )
+
+
+def _permissions(wire: MysqlWire, tables: Tables, deadline: float) -> Finding:
+    rows = wire.ask(tables.look(), deadline=deadline)
+    try:
+        if not tables.are_there(rows):
+            return findings.not_there(tables)
+        # One by one: what is refused says which right is missing, of which table.
+        for one in tables.trial():
+            wire.ask(one, deadline=deadline)
+    except ConfigurationError as error:
+        return findings.not_allowed(str(error), tables)
+    return findings.allowed(tables)

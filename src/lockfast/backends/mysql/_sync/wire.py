@@ -1,0 +1,58 @@
+# Generated from src/lockfast/backends/mysql/_async/wire.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""The way to a MySQL or MariaDB server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockfast.backends.mysql import refusals
+from lockfast.backends.mysql.link.threads import DriverError, Link
+from lockfast.backends.mysql.session import FRAMING, GREETING, SETTINGS, check_greeting
+from lockfast.backends.sql._sync.wire import MOST, Wire
+from lockfast.errors import BackendUnavailable, LockError
+
+if TYPE_CHECKING:
+    from lockfast.backends.mysql.addresses import Address
+    from lockfast.runtime.clock import Clock
+
+
+class MysqlWire(Wire[Link]):
+    """The connections to one server."""
+
+    def __init__(self, address: Address, *, clock: Clock, most: int = MOST) -> None:
+        super().__init__(
+            where=address.where,
+            refusals=refusals,
+            errors=(DriverError,),
+            framing=FRAMING,
+            clock=clock,
+            most=most,
+        )
+        self._address = address
+        self._is_greeted = False
+
+    def _unconnected(self) -> Link:
+        return Link(clock=self._clock, where=self.where)
+
+    def _connect(self, link: Link, deadline: float) -> None:
+        try:
+            link.connect(self._address, deadline=deadline)
+            # Of the clock it is asked once, where each request has another connection.
+            greeting = SETTINGS if link.is_lent and self._is_greeted else GREETING
+            answers = link.exchange(greeting, deadline=deadline)
+        except LockError:
+            raise
+        except TimeoutError as error:
+            raise BackendUnavailable(f"{self.where} did not answer in time") from error
+        except Exception as error:
+            # Whatever the driver makes of it: a stranger at that port may say anything.
+            raise refusals.unreachable(error, where=self.where) from error
+        if greeting is GREETING:
+            check_greeting(answers, where=self.where)
+            self._is_greeted = True
+
+    def close(self) -> None:
+        """Close every connection: now, or when its request has ended."""
+        super().close()
+        # The loop closes the sockets in its next turns, and may be about to end.

@@ -1,0 +1,188 @@
+"""The statements of a door: the name's row is locked, then what stands beside it is read.
+
+The two are separate statements: what is read has to be what is there once the row is ours. The
+reads after it lock as well; only such a read sees the present in every isolation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockfast.backends.mysql.schema import CLAIM
+from lockfast.backends.mysql.statements import NOW
+from lockfast.backends.sql.dialect import Seen
+from lockfast.backends.sql.steps import Ask, AskMany
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from lockfast.backends.mysql.schema import Tables
+    from lockfast.backends.sql.changes import Change
+    from lockfast.backends.sql.steps import Asked, Rows
+
+_CLAIM = ", ".join(CLAIM)
+_RECORD = f"0, {_CLAIM}, capacity, last_token"
+_PLACE = f"arrived, {_CLAIM}, 0, 0"
+
+# -- reading ---------------------------------------------------------------------------
+
+_LOCK = f"SELECT {NOW}, {_RECORD} FROM {{door}} WHERE `key` = %s FOR UPDATE"
+_INSIDE = f"SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND standing <> 3"
+_FRONT = f"""
+SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND standing = 3 ORDER BY arrived LIMIT %s
+"""
+_ALL_BESIDE = f"SELECT {_PLACE} FROM {{place}} WHERE `key` = %s"
+# What only looks does so in one statement, so that all of it is of one moment.
+_LOOK_AT_ALL = f"""
+(SELECT {NOW}, {_RECORD} FROM {{door}} WHERE `key` = %s)
+UNION ALL (SELECT 0, {_PLACE} FROM {{place}} WHERE `key` = %s)
+"""
+_LOOK = f"""
+(SELECT {NOW}, {_RECORD} FROM {{door}} WHERE `key` = %s)
+UNION ALL (SELECT 0, {_PLACE} FROM {{place}} WHERE `key` = %s AND standing <> 3)
+UNION ALL (SELECT 0, {_PLACE} FROM {{place}} WHERE `key` = %s AND standing = 3
+    ORDER BY arrived LIMIT %s)
+"""
+_OWN_AMONG = f"""
+SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND standing = 3 AND id IN (CLAIMS)
+"""
+_OWN = f"SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND arrived = %s AND id = %s"
+_FELLOWS = f"""
+SELECT {_PLACE} FROM {{place}} WHERE `key` = %s AND standing = 3 AND party IN (PARTIES)
+"""
+_END_OF_LINE = """
+SELECT COALESCE((SELECT MAX(arrived) FROM {place} WHERE `key` = %s), 0),
+    COALESCE((SELECT crowd FROM {door} WHERE `key` = %s), 0)
+"""
+_COUNT_BEFORE = """
+SELECT COUNT(*) FROM {place} WHERE `key` = %s AND standing = 3 AND arrived < %s
+"""
+_IN_USE = """
+SELECT `key` FROM {door} WHERE `key` >= %s AND LEFT(`key`, %s) = %s
+    AND (crowd > 0 OR id <> '') ORDER BY `key`
+"""
+_OF_CLIENTS = """
+SELECT `key` FROM {door} WHERE client IN (CLIENTS)
+UNION SELECT `key` FROM {place} WHERE client IN (CLIENTS) ORDER BY 1
+"""
+
+# -- writing ---------------------------------------------------------------------------
+
+# Not INSERT IGNORE: two who find the row made would share it, and then both wait for the other
+# to let go of it.
+_MAKE = f"""
+INSERT INTO {{door}} (`key`, {_CLAIM}, capacity, last_token, crowd, head)
+VALUES (%s, '', '', '', NULL, 0, 0, 0, 0, 0, 0, 0, 0, '', 0, 0, 0, 0)
+ON DUPLICATE KEY UPDATE head = head
+"""
+_DROP = "DELETE FROM {place} WHERE `key` = %s AND arrived = %s"
+_SAVE = f"""
+INSERT INTO {{place}} (`key`, arrived, {_CLAIM})
+VALUES ({", ".join(["%s"] * (2 + len(CLAIM)))})
+ON DUPLICATE KEY UPDATE {", ".join(f"{name} = %s" for name in CLAIM)}
+"""
+_COUNT = "UPDATE {door} SET crowd = crowd + %s, head = %s WHERE `key` = %s"
+_CHANGE = f"""
+UPDATE {{door}} SET {", ".join(f"{name} = %s" for name in CLAIM)}, capacity = %s,
+    last_token = %s, crowd = crowd + %s, head = %s
+WHERE `key` = %s
+"""
+
+
+class MysqlDialect:
+    """See the protocol. Makes the requests; runs none."""
+
+    def __init__(self, tables: Tables) -> None:
+        def said(text: str) -> str:
+            return text.format(door=tables.door, place=tables.place)
+
+        self._lock = said(_LOCK)
+        self._inside, self._front, self._all_beside, self._own, self._own_among, self._fellows = (
+            f"{said(one)} FOR UPDATE"
+            for one in (_INSIDE, _FRONT, _ALL_BESIDE, _OWN, _OWN_AMONG, _FELLOWS)
+        )
+        self._look, self._look_at_all = said(_LOOK), said(_LOOK_AT_ALL)
+        self._end_of_line, self._count_before = said(_END_OF_LINE), said(_COUNT_BEFORE)
+        self._in_use, self._of_clients = said(_IN_USE), said(_OF_CLIENTS)
+        self._make, self._drop, self._save = said(_MAKE), said(_DROP), said(_SAVE)
+        self._count, self._change = said(_COUNT), said(_CHANGE)
+
+    # -- reading -----------------------------------------------------------------------
+
+    def door(self, key: bytes, *, front: int | None, locked: bool) -> Sequence[Ask]:
+        """See the protocol."""
+        if not locked and front is None:
+            return (Ask(self._look_at_all, (key, key)),)
+        if not locked:
+            return (Ask(self._look, (key, key, key, front)),)
+        lock = Ask(self._lock, (key,))
+        if front is None:
+            return (lock, Ask(self._all_beside, (key,)))
+        return (lock, Ask(self._inside, (key,)), Ask(self._front, (key, front)))
+
+    def seen(self, answers: Sequence[Rows]) -> Seen | None:
+        """See the protocol; only the record's row tells the time."""
+        first, *others = answers
+        records = [row for row in first if row[1] == 0]
+        if not records:
+            return None
+        [(now, *record)] = records
+        rows = [tuple(record), *(row[1:] for row in first if row[1] != 0)]
+        for more in others:
+            rows.extend(more)
+        return Seen(now, record[-2], record[-1], rows)
+
+    def own(self, key: bytes, claim_id: str, arrived: int) -> Ask:
+        """See the protocol."""
+        return Ask(self._own, (key, arrived, claim_id))
+
+    def own_among(self, key: bytes, claim_ids: Sequence[str]) -> Ask:
+        """See the protocol."""
+        return Ask(self._own_among.replace("CLAIMS", _marks(claim_ids)), (key, *claim_ids))
+
+    def fellows(self, key: bytes, parties: Collection[str]) -> Ask:
+        """See the protocol."""
+        return Ask(self._fellows.replace("PARTIES", _marks(parties)), (key, *parties))
+
+    def end_of_line(self, key: bytes) -> Ask:
+        """See the protocol."""
+        return Ask(self._end_of_line, (key, key))
+
+    def count_before(self, key: bytes, arrived: int) -> Ask:
+        """See the protocol."""
+        return Ask(self._count_before, (key, arrived))
+
+    def names_in_use(self, start: bytes) -> Ask:
+        """See the protocol."""
+        return Ask(self._in_use, (start, len(start), start))
+
+    def names_of(self, clients: Sequence[str]) -> Ask:
+        """See the protocol."""
+        text = self._of_clients.replace("CLIENTS", _marks(clients))
+        return Ask(text, (*clients, *clients))
+
+    # -- writing -----------------------------------------------------------------------
+
+    def make(self, key: bytes) -> Asked:
+        """See the protocol."""
+        return (AskMany(self._make, [(key,)]),)
+
+    def save(self, change: Change) -> Asked:
+        """See the protocol."""
+        key, found = change.key, list[AskMany]()
+        if change.left:
+            found.append(AskMany(self._drop, [(key, arrived) for arrived in change.left]))
+        if change.rows:
+            size = 2 + len(CLAIM)
+            rows = [(*row[:size], *row[2:size]) for row in change.rows]
+            found.append(AskMany(self._save, rows))
+        crowd, head = change.crowd, change.head or 0
+        if change.record is not None:
+            found.append(AskMany(self._change, [(*change.record[2:], crowd, head, key)]))
+        elif found:
+            found.append(AskMany(self._count, [(crowd, head, key)]))
+        return found
+
+
+def _marks(values: Collection[str]) -> str:
+    return ", ".join(["%s"] * len(values))

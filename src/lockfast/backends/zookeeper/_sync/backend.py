@@ -1,0 +1,69 @@
+# Generated from src/lockfast/backends/zookeeper/_async/backend.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""Locks in ZooKeeper: what it is able to, how it is found, and its wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from lockfast.backends.sessions._sync.backend import SessionsBackend
+from lockfast.backends.zookeeper import address
+from lockfast.backends.zookeeper._sync.wire import ZooKeeperWire
+from lockfast.backends.zookeeper.name_nodes import NameNodes
+from lockfast.core.naming import checked_namespace
+from lockfast.model import Capabilities, TokenQuality
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lockfast.backends.zookeeper.address import Address
+    from lockfast.runtime.clock import Clock
+
+
+class ZooKeeperBackend(SessionsBackend):
+    """Locks in a ZooKeeper ensemble: one session for all claims of a client."""
+
+    capabilities = Capabilities(
+        fair=True,
+        shared=True,
+        push_wakeup=True,
+        explicit_owner=False,
+        lock_delay=False,
+        token_quality=TokenQuality.CONSENSUS,
+        ends_by="session",
+        sequencers=True,
+    )
+    min_ttl = 0.05
+    options = address.OPTIONS
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        location: str,
+        clock: Clock,
+        namespace: str = "lockfast",
+        **options: object,
+    ) -> None:
+        checked_namespace(namespace)
+        self._stand_at(
+            address.of_url(url, where=location, namespace=namespace, options=options), clock
+        )
+
+    @classmethod
+    def from_client(cls, client: object, *, clock: Clock, namespace: str = "lockfast") -> Self:
+        """Return locks where a client of kazoo connects to.
+
+        Only its settings are read: it is never closed, and its session is not used.
+        """
+        self = cls.__new__(cls)
+        self._stand_at(address.of_client(client, namespace=checked_namespace(namespace)), clock)
+        return self
+
+    def _stand_at(self, place: Address, clock: Clock) -> None:
+        self._address = place
+        self._doors = NameNodes(place)
+        self._set_up(location=place.where, clock=clock)
+
+    def _new_wire(self, ttl: float, changed: Callable[[], None]) -> ZooKeeperWire:
+        return ZooKeeperWire(self._doors, ttl=ttl, clock=self._clock, changed=changed)

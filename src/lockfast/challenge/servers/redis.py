@@ -1,0 +1,112 @@
+"""Real Redis servers, and Valkey's: alone, or as a node that a cluster can be made of."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.starting import Server, free_ports
+
+if TYPE_CHECKING:
+    from lockfast.challenge.servers.certificates import Certificates
+
+until: partial[None] = partial(eventually, despite=(redis.RedisError,))
+"""Wait until the condition is true; a server that does not answer is not yet there."""
+
+
+class RedisServer(Server):
+    """One `redis-server`; data is not kept unless asked for.
+
+    With certificates it speaks TLS alone, and asks for the client's; with a password, for that.
+    """
+
+    kind = "redis"
+    packages: ClassVar[dict[str, str]] = {"redis-server": "redis-server"}
+    program = "redis-server"
+
+    def __init__(
+        self,
+        *options: str,
+        environment: dict[str, str] | None = None,
+        tls: Certificates | None = None,
+        password: str = "",
+    ) -> None:
+        super().__init__(environment=environment)
+        self.options = options
+        self.tls = tls
+        self.password = password
+
+    @property
+    def url(self) -> str:
+        """Where it is, without the password."""
+        return f"{'redis' if self.tls is None else 'rediss'}://{self.address}"
+
+    @property
+    def client_options(self) -> dict[str, str]:
+        """What a client of Lockfast has to know besides."""
+        certificates = {} if self.tls is None else self.tls.client_options()
+        return {**certificates, **({"password": self.password} if self.password else {})}
+
+    def command(self) -> list[str]:
+        """Return what is run."""
+        return [
+            self.program,
+            *self.listening(),
+            *("--dir", str(self.directory), "--save", "", "--appendonly", "no"),
+            *self.options,
+        ]
+
+    def listening(self) -> list[str]:
+        """Return the options that say where it listens, and to whom."""
+        options = ["--bind", "127.0.0.1"]
+        if self.password:
+            options += ["--requirepass", self.password, "--masterauth", self.password]
+        if self.tls is None:
+            return [*options, "--port", str(self.port)]
+        return [
+            *(*options, "--port", "0", "--tls-port", str(self.port), "--tls-replication", "yes"),
+            *("--tls-cert-file", self.tls.certificate, "--tls-key-file", self.tls.key),
+            *("--tls-ca-cert-file", self.tls.authority),
+        ]
+
+    def serves(self) -> bool:
+        """Whether PING is answered, whatever the answer."""
+        try:
+            with self.client() as client:
+                client.ping()
+        except (redis.AuthenticationError, redis.ResponseError):
+            return True
+        except redis.ConnectionError:
+            return False
+        return True
+
+    def calls(self, command: str = "evalsha") -> int:
+        """Return how often it was asked so; most of what we do is an EVALSHA."""
+        with self.client() as client:
+            found = client.info("commandstats")
+            return int(found.get(f"cmdstat_{command}", {"calls": 0})["calls"])
+
+    def client(self, **options: Any) -> redis.Redis:
+        """Return a plain client of redis-py that tries once."""
+        options = {"ssl": self.tls is not None, **self.client_options, **options}
+        return redis.Redis("127.0.0.1", self.port, retry=Retry(NoBackoff(), 0), **options)
+
+
+class ClusterNode(RedisServer):
+    """A node of a cluster, alone until it meets others.
+
+    Its bus has a port that was free: the default, ten thousand above the server's own, may
+    be too large for a port, and then the server does not start.
+    """
+
+    bus: int
+
+    def __init__(self, *options: str, **security: Any) -> None:
+        [self.bus] = free_ports(1)
+        bus = "--cluster-enabled", "yes", "--cluster-port", str(self.bus)
+        super().__init__(*bus, *options, **security)

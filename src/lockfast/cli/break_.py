@@ -1,0 +1,96 @@
+"""`lockfast break NAME`: an operator ends somebody else's lease."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from lockfast.cli.listing import holder_fields
+from lockfast.cli.options import CONTEXT, name_argument, store_options
+from lockfast.cli.screen import plain, screen, write_json
+from lockfast.cli.store import opened, tell, told
+from lockfast.cli.wording import state_of
+from lockfast.model import printable
+
+if TYPE_CHECKING:
+    from lockfast import Holder, Inspection, Locks
+
+EPILOG = """\b
+Examples:
+  lockfast break nightly-report
+  lockfast break nightly-report --token 1763280000000000 --yes
+  lockfast break nightly-report --yes --json
+
+\b
+Exit codes:
+  0 broken; 1 nobody held it (by that token), or you said no
+"""
+
+
+@click.command("break", epilog=EPILOG, context_settings=CONTEXT)
+@name_argument
+@click.option(
+    "--token",
+    type=int,
+    metavar="TOKEN",
+    help="Break only the lease with this token; a successor is left alone.",
+)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@store_options
+def break_(
+    *,
+    name: str,
+    token: int | None,
+    yes: bool,
+    url: str | None,
+    namespace: str | None,
+    as_json: bool,
+) -> None:
+    """Free NAME although somebody holds it.
+
+    The broken holder runs on until its next renewal, up to a third of its ttl: only a
+    resource that looks at the token stops it sooner. The next token is larger in any case.
+    Where you are asked first, only the leases that you were shown are broken.
+    """
+    if not yes and not (sys.stdin.isatty() and not as_json):
+        raise click.UsageError("there is nobody here to ask: add --yes if you mean it")
+    with told(as_json=as_json), opened(url, namespace=namespace, must_exist=True) as locks:
+        tokens = [token] if yes else _asked(locks, name, token)
+        broken = [holder for one in tokens for holder in locks.break_(name, token=one)]
+        if as_json:
+            fields = [holder_fields(one) for one in broken]
+            write_json({"store": locks.location, "name": name, "broken": fields})
+        elif broken:
+            _print(name, broken)
+        else:
+            tell(_nothing(locks.inspect(name), token))
+        if not broken:
+            sys.exit(1)
+
+
+def _asked(locks: Locks, name: str, token: int | None) -> list[int | None]:
+    """Return the tokens of those whom the operator means; whoever comes later is not meant."""
+    seen = locks.inspect(name)
+    shown = tuple(one for one in seen.holders if token in (None, one.token))
+    if not shown:
+        tell(_nothing(seen, token))
+        sys.exit(1)
+    question = f"{printable(name)} is {state_of(replace(seen, holders=shown))}. Break it?"
+    if not click.confirm(question):
+        sys.exit(1)
+    return list(dict.fromkeys(one.token for one in shown))
+
+
+def _nothing(seen: Inspection, token: int | None) -> str:
+    by = "" if token is None else f" by token {token}"
+    now = f"; it is {state_of(seen)}" if seen.is_in_use else ""
+    return f"nobody holds {seen.name!r}{by}: there was nothing to break{now}"
+
+
+def _print(name: str, broken: list[Holder]) -> None:
+    for holder in broken:
+        token = "" if holder.token is None else f", token {holder.token}"
+        screen().print(plain(f"{name}: broke the lease of {holder.owner}{token}"))

@@ -1,0 +1,92 @@
+"""The same job picked twice. Run as a module it is one of the two instances."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from lockfast.cli.demo.crew import await_word, enter_stage, played, tell
+from lockfast.cli.demo.play import Play, Span
+
+NAME = "jobs"
+TITLE = "The same job picked twice"
+TEXT = (
+    "Two instances of one service go through the same 30 jobs that are due. Each looks "
+    "whether a job was done, and if not, does it."
+)
+CODE = """\
+if lease := locks.lock(f"job:{job}").try_acquire():
+    with lease:
+        if not is_done(job):
+            do(job)"""
+
+JOBS = 30
+EFFORT = 0.015
+INSTANCES = ["instance A", "instance B"]
+
+
+def play(url: str | None, *, guarded: bool) -> Play:
+    """Let two processes do the jobs; count how often each was done."""
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = [folder, f"job-{os.getpid()}", "guarded" if guarded else ""]
+        done, seconds = played(__name__, INSTANCES, arguments, url=url)
+    times = Counter(each["job"] for _, each in done)
+    duplicates = len(done) - len(times)
+    undone = JOBS - len(times)
+    return Play(
+        NAME,
+        guarded,
+        seconds,
+        verdict=_verdict(duplicates, undone),
+        is_right=duplicates == 0 and undone == 0,
+        duplicates=duplicates,
+        spans=tuple(
+            Span(who, one["begin"], one["end"], f"{one['job']:02}", is_wrong=times[one["job"]] > 1)
+            for who, one in sorted(done, key=lambda each: each[1]["begin"])
+        ),
+        zoom=10,
+    )
+
+
+def _verdict(duplicates: int, undone: int) -> str:
+    if undone:
+        return f"{undone} of {JOBS} jobs never done"
+    if duplicates:
+        return f"{duplicates} of {JOBS} jobs done twice"
+    return f"{JOBS} jobs, each done once"
+
+
+def is_done(folder: Path, job: int) -> bool:
+    """Whether somebody has noted the job as done."""
+    return (folder / f"{job}.done").exists()
+
+
+def do(folder: Path, job: int) -> None:
+    """Do the job, tell of it, and note it as done."""
+    begin = time.monotonic()
+    time.sleep(EFFORT)  # a mail is sent
+    tell("done", job=job, begin=begin, end=time.monotonic())
+    (folder / f"{job}.done").touch()
+
+
+def work(me: str, folder: Path, name: str, *, guarded: bool) -> None:
+    """Go through all jobs."""
+    with enter_stage(me) as locks:
+        tell("ready")
+        await_word()
+        for job in range(1, JOBS + 1):
+            if not guarded:
+                if not is_done(folder, job):
+                    do(folder, job)
+            elif lease := locks.lock(f"{name}:{job}").try_acquire():
+                with lease:
+                    if not is_done(folder, job):
+                        do(folder, job)
+
+
+if __name__ == "__main__":
+    work(sys.argv[1], Path(sys.argv[2]), sys.argv[3], guarded=bool(sys.argv[4]))

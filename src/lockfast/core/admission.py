@@ -1,0 +1,88 @@
+"""Who may pass the door: one rule for mutex, read-write lock and semaphore.
+
+Holders come first and are never un-admitted. Then, from the front of the line, each
+waiting claim is admitted while its weight still fits the capacity. The first that does
+not fit closes the door for all behind it, so that nobody is starved by smaller claims.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lockfast.model import Inspection
+
+
+class Weighed(Protocol):
+    """What admission needs to know of a claim."""
+
+    @property
+    def weight(self) -> int:
+        """How much of the capacity it takes."""
+        ...
+
+    @property
+    def party(self) -> str | None:
+        """The explicit owner it shares a hold with, if any."""
+        ...
+
+
+W = TypeVar("W", bound=Weighed)
+
+
+def occupied(inside: Iterable[Weighed]) -> int:
+    """Return the weight inside; the claims of one party are one hold and count once."""
+    alone, parties = _weights(inside)
+    return alone + sum(parties.values())
+
+
+def _weights(inside: Iterable[Weighed]) -> tuple[int, dict[str, int]]:
+    alone = 0
+    parties: dict[str, int] = {}
+    for one in inside:
+        if one.party is None:
+            alone += one.weight
+        else:
+            parties[one.party] = max(parties.get(one.party, 0), one.weight)
+    return alone, parties
+
+
+def admit(*, capacity: int, inside: Iterable[Weighed], line: Iterable[W]) -> list[W]:
+    """Return those of the line that may pass now, in their order.
+
+    A claim whose party is inside adds only what it weighs beyond the party. If that is
+    nothing it passes wherever it stands: a party that waited for itself would wait for ever.
+    """
+    alone, parties = _weights(inside)
+    free = capacity - alone - sum(parties.values())
+    admitted: list[W] = []
+    is_open = True
+    for claim in line:
+        has = 0 if claim.party is None else parties.get(claim.party, 0)
+        more = max(0, claim.weight - has)
+        if more == 0 or (is_open and more <= free):
+            free -= more
+            admitted.append(claim)
+            if claim.party is not None:
+                parties[claim.party] = has + more
+        else:
+            is_open = False
+            if not parties:
+                break
+    return admitted
+
+
+def would_wait(seen: Inspection, *, weight: int, capacity: int) -> bool:
+    """Whether somebody who came now, and holds nothing of it, would not be admitted at once.
+
+    Whoever waits already goes first. A name in use with another capacity admits nobody.
+    """
+    if seen.line:
+        return True
+    held, closed = (one.weight for one in seen.holders), (one.weight for one in seen.closing)
+    inside = sum(held) + sum(closed)
+    if inside and seen.capacity != capacity:
+        return True
+    return inside + weight > capacity

@@ -1,0 +1,92 @@
+"""What can be said of leases from the outside: metrics, traces, advice.
+
+    locks = lockfast.Locks(url, on_event=lockfast.observe.prometheus())
+
+What is returned is a hook, as is an `Advisor`: one may serve several clients, and stand in a list
+with others. What stands here is imported when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from lockfast.errors import ConfigurationError, pip_install
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+    from prometheus_client import CollectorRegistry
+
+    from lockfast.observe.advice import Advice
+    from lockfast.observe.advisor import Advisor
+    from lockfast.observe.otel_hook import OpenTelemetryHook
+    from lockfast.observe.prometheus_metrics import PrometheusMetrics
+
+__all__ = ["Advice", "Advisor", "alert_rules", "dashboard", "opentelemetry", "prometheus"]
+
+_LATE = {"Advice": "lockfast.observe.advice", "Advisor": "lockfast.observe.advisor"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATE:
+        raise AttributeError(f"module 'lockfast.observe' has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(_LATE[name]), name)
+    return found
+
+
+def prometheus(
+    *, registry: CollectorRegistry | None = None, raw_names: bool = False
+) -> PrometheusMetrics:
+    """Return a hook whose figures Prometheus can scrape; the same one each time.
+
+    - `registry`: of prometheus_client; its default one if None.
+    - `raw_names`: label by names as they are, and not by their patterns (`order:*`). For few
+      names only: each is kept for as long as the process lives.
+    """
+    try:
+        from lockfast.observe.prometheus_metrics import in_registry  # noqa: PLC0415
+    except ImportError as error:
+        raise _missing("prometheus", error) from error
+    return in_registry(registry, raw_names=raw_names)
+
+
+def opentelemetry(
+    *,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+    raw_names: bool = False,
+) -> OpenTelemetryHook:
+    """Return a hook that makes spans of waits and holds, and records metrics.
+
+    - `tracer_provider`, `meter_provider`: the global ones if None.
+    - `raw_names`: as of `prometheus()`.
+    """
+    try:
+        from lockfast.observe.otel_hook import OpenTelemetryHook  # noqa: PLC0415
+    except ImportError as error:
+        raise _missing("otel", error) from error
+    return OpenTelemetryHook(
+        tracer_provider=tracer_provider, meter_provider=meter_provider, raw_names=raw_names
+    )
+
+
+def alert_rules() -> str:
+    """Return alert rules for Prometheus over these figures, as YAML."""
+    return _shipped("alert_rules.yml")
+
+
+def dashboard() -> str:
+    """Return a dashboard for Grafana over these figures, as JSON to import."""
+    return _shipped("dashboard.json")
+
+
+def _shipped(name: str) -> str:
+    return resources.files("lockfast.observe").joinpath("shipped", name).read_text("utf-8")
+
+
+def _missing(extra: str, error: ImportError) -> ConfigurationError:
+    return ConfigurationError(
+        f"this hook needs a package that is not installed ({error.name}): {pip_install(extra)}"
+    )

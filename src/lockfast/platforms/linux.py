@@ -1,0 +1,175 @@
+"""Linux: the boot clock and its namespaces, the id of a boot, the table of mounts."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lockfast.platforms.posix import (
+    CAN_REMOVE_OPEN_FILES,
+    IS_POSIX,
+    KEEPS_TIME,
+    NO_WAIT,
+    READ,
+    WRITE,
+    Poll,
+    at_fork,
+    keep_time,
+    lock_alone,
+    lock_shared,
+    make_way,
+    path_of_url,
+    remove_unless_locked,
+    sync_directory,
+    try_lock_alone,
+    try_lock_shared,
+    unlock,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "CAN_REMOVE_OPEN_FILES",
+    "IS_POSIX",
+    "KEEPS_TIME",
+    "NAME",
+    "NO_WAIT",
+    "READ",
+    "WRITE",
+    "Poll",
+    "at_fork",
+    "boot_id",
+    "clock_offset",
+    "file_system",
+    "is_mounted_alone",
+    "keep_time",
+    "lock_alone",
+    "lock_shared",
+    "make_way",
+    "now",
+    "path_of_url",
+    "reaches_other_machines",
+    "remove_unless_locked",
+    "state_directory",
+    "sync_directory",
+    "try_lock_alone",
+    "try_lock_shared",
+    "unlock",
+    "usual_mode",
+]
+
+NAME = "Linux"
+
+# Not CLOCK_MONOTONIC, which stops in suspend.
+now: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+
+_NETWORK = frozenset(
+    {
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "coda",
+        "davfs",
+        "gfs",
+        "gfs2",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "ocfs2",
+        "orangefs",
+        "pvfs2",
+        "smb2",
+        "smb3",
+        "smbfs",
+        "virtiofs",
+    }
+)
+
+
+def boot_id() -> str:
+    """Return what no other boot of any machine is called."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def clock_offset() -> float:
+    """Return how far this process's boot clock was set ahead of the machine's own."""
+    try:
+        lines = Path("/proc/self/timens_offsets").read_text().splitlines()
+    except OSError:
+        return 0.0
+    for line in lines:
+        clock, seconds, nanoseconds = line.split()
+        if clock == "boottime":
+            return int(seconds) + int(nanoseconds) / 1e9
+    return 0.0
+
+
+def state_directory() -> Path:
+    """Return where the programs of a user keep what they have to find again."""
+    return Path.home() / ".local" / "state"
+
+
+def file_system(directory: Path, *, mounts: str | None = None) -> str:
+    """Return the type of the file system under the directory, or "" if it is not told."""
+    if mounts is None:
+        try:
+            mounts = Path("/proc/self/mountinfo").read_text(errors="replace")
+        except OSError:
+            return ""
+    real = str(directory.resolve())
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        fields, separator, rest = line.partition(" - ")
+        parts = fields.split(" ")
+        if not separator or len(parts) < 5:  # noqa: PLR2004 - proc(5): the mount point is fifth
+            continue
+        point = parts[4].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+        is_under = real == point or real.startswith(point.rstrip("/") + "/")
+        # Of two mounts on one point the later is on top.
+        if is_under and len(point) >= len(best):
+            best, kind = point, rest.split(" ")[0]
+    return kind
+
+
+def is_mounted_alone(file: Path) -> bool:
+    """Whether the file is a mount point itself, as a bind mount of a single file makes it."""
+    try:
+        return _mount_of(file) != _mount_of(file.parent)
+    except FileNotFoundError:
+        return False  # it is yet to be made; or there is no /proc to ask
+
+
+def _mount_of(path: Path) -> str:
+    """Return the id of the mount that a path leads to."""
+    # O_PATH: closing any other descriptor of a file drops the POSIX locks that this process has
+    # on it, and those are SQLite's. Not by the table of mounts: it also lists hidden ones.
+    number = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        facts = Path(f"/proc/self/fdinfo/{number}").read_text()
+    finally:
+        os.close(number)
+    return facts.partition("mnt_id:")[2].partition("\n")[0].strip()
+
+
+def reaches_other_machines(kind: str) -> bool:
+    """Whether other machines may see a file system of this type, or a program plays it."""
+    return kind in _NETWORK or kind.startswith("fuse")
+
+
+def usual_mode() -> int:
+    """Return the mode that a new file would have; Linux tells it without changing it."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("Umask:"):
+                return 0o666 & ~int(line.split()[1], 8)
+    return 0o600

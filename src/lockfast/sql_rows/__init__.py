@@ -1,0 +1,26 @@
+"""The caller's own rows: optimistic version columns, claimed rows, and locks until the commit."""
+
+from __future__ import annotations
+
+from lockfast.sql_rows._async.claimed_row import AsyncClaimedRow
+from lockfast.sql_rows._async.claims import AsyncClaimedRows
+from lockfast.sql_rows._async.claims import claim_rows as async_claim_rows
+from lockfast.sql_rows._async.versioned import AsyncVersioned
+from lockfast.sql_rows._sync.claimed_row import ClaimedRow
+from lockfast.sql_rows._sync.claims import ClaimedRows, claim_rows
+from lockfast.sql_rows._sync.versioned import Versioned
+from lockfast.sql_rows.committing import hold_until_commit
+from lockfast.sql_rows.versions import VersionedRow
+
+__all__ = [
+    "AsyncClaimedRow",
+    "AsyncClaimedRows",
+    "AsyncVersioned",
+    "ClaimedRow",
+    "ClaimedRows",
+    "Versioned",
+    "VersionedRow",
+    "async_claim_rows",
+    "claim_rows",
+    "hold_until_commit",
+]

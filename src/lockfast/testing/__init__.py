@@ -1,0 +1,51 @@
+"""For those who test with Lockfast, and for those who write a backend.
+
+`BackendContract` and `AsyncBackendContract` are the laws as a test suite: subclass one,
+say how to open your backend, and let pytest collect it. `FaultyBackend` breaks any
+backend on command; `ManualClock` and `VirtualTimeLoop` own the time. Only the contracts need
+pytest.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from lockfast.testing._async.faulty import AsyncFaultyBackend
+from lockfast.testing._sync.faulty import FaultyBackend
+from lockfast.testing.clock import (
+    ManualClock,
+    VirtualClock,
+    VirtualTimeLoop,
+    run_in_virtual_time,
+)
+
+if TYPE_CHECKING:
+    from lockfast.testing._async.contract import AsyncBackendContract
+    from lockfast.testing._sync.contract import BackendContract
+
+__all__ = [
+    "AsyncBackendContract",
+    "AsyncFaultyBackend",
+    "BackendContract",
+    "FaultyBackend",
+    "ManualClock",
+    "VirtualClock",
+    "VirtualTimeLoop",
+    "run_in_virtual_time",
+]
+
+_CONTRACTS = {"AsyncBackendContract": "_async", "BackendContract": "_sync"}
+
+
+def __getattr__(name: str) -> object:
+    # Late: whoever wants a clock or a faulty backend may test with something else than pytest.
+    if name not in _CONTRACTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        contract = import_module(f"lockfast.testing.{_CONTRACTS[name]}.contract")
+    except ModuleNotFoundError as error:
+        if error.name != "pytest":
+            raise
+        raise ImportError(
+            f"lockfast.testing.{name} is run by pytest: pip install pytest"
+        ) from error
+    return getattr(contract, name)

@@ -1,0 +1,280 @@
+# Generated from src/lockfast/testing/_async/faulty.py by tools/generate_sync.py.
+# Do not edit: change the source and run `make generate`.
+"""A backend that fails on command: the faults of a network, without one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Self
+
+from lockfast import urls
+from lockfast.core.telling import store_of
+from lockfast.errors import BackendUnavailable, OutcomeUnknown
+from lockfast.model import Grant
+from lockfast.runtime import threads as runtime
+from lockfast.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lockfast._sync.backend import Backend
+    from lockfast.model import (
+        Capabilities,
+        Claim,
+        Crowd,
+        Finding,
+        Held,
+        Holder,
+        Inspection,
+        Proven,
+        Renewal,
+        RevisionGuard,
+        Schema,
+    )
+
+
+class FaultyBackend:
+    """Passes every verb on to a real backend, unless it was told to fail.
+
+    A fault is set for a verb by name ("try_acquire", "renew", "release", "withdraw") and
+    strikes its next calls. `calls` counts what was asked, `delivered` what got through.
+    Give it to `Locks.from_backend`; a clock of the test's own is given to both.
+    """
+
+    def __init__(self, inner: Backend, *, clock: Clock | None = None) -> None:
+        self.inner = inner
+        self.capabilities: Capabilities = inner.capabilities
+        self.min_ttl: float = inner.min_ttl
+        self.location: str = f"faulty {inner.location}"
+        self.store: str = store_of(inner)
+        self.renewals_at_once: int = inner.renewals_at_once
+        self.calls: Counter[str] = Counter()
+        self.delivered: Counter[str] = Counter()
+        self._clock = Clock() if clock is None else clock
+        self._faults: dict[str, list[str]] = {}
+        self._delays: dict[str, float] = {}
+        self._late: list[Callable[[], Any]] = []
+        self._grants: dict[str, list[Grant]] = {}
+        self._is_away = False
+
+    @classmethod
+    def around(
+        cls,
+        url: str,
+        *,
+        namespace: str | None = None,
+        clock: Clock | None = None,
+        **backend_options: object,
+    ) -> Self:
+        """Return one around the backend that the URL names; nothing is connected yet.
+
+        The arguments are those of Locks.
+        """
+        clock = Clock() if clock is None else clock
+        inner = urls.open_backend(
+            url, flavour="_sync", namespace=namespace, clock=clock, options=backend_options
+        )
+        return cls(inner, clock=clock)
+
+    # -- the faults --------------------------------------------------------------------
+
+    def lose_request(self, verb: str, *, times: int = 1) -> None:
+        """Let the next requests never arrive; the caller does not learn that."""
+        self._faults.setdefault(verb, []).extend(["request"] * times)
+
+    def lose_reply(self, verb: str, *, times: int = 1) -> None:
+        """Let the next requests be executed and their replies be lost."""
+        self._faults.setdefault(verb, []).extend(["reply"] * times)
+
+    def deliver_late(self, verb: str, *, times: int = 1) -> None:
+        """Keep the next requests back until `deliver`; the caller gets no answer."""
+        self._faults.setdefault(verb, []).extend(["late"] * times)
+
+    def hang(self, verb: str, *, times: int = 1) -> None:
+        """Let the next requests be lost, and the caller notice only at its deadline."""
+        self._faults.setdefault(verb, []).extend(["hang"] * times)
+
+    def delay(self, verb: str, seconds: float) -> None:
+        """Let every request of this verb take so much longer; 0 ends it."""
+        self._delays[verb] = seconds
+
+    def go_away(self) -> None:
+        """Refuse everything, as a server that is down."""
+        self._is_away = True
+
+    def come_back(self) -> None:
+        """Serve again, and forget all faults that have not struck."""
+        self._is_away = False
+        self._faults.clear()
+
+    def deliver(self) -> None:
+        """Execute what was kept back, now that nobody waits for it."""
+        late, self._late = self._late, []
+        for request in late:
+            request()
+
+    def expire_now(self, name: str) -> None:
+        """Let the store drop the grants of this client on a name, without a word to it."""
+        for grant in self._grants.pop(name, []):
+            self.inner.withdraw(grant.claim, deadline=self._clock.now() + 10.0, tombstone=False)
+
+    # -- the verbs ---------------------------------------------------------------------
+
+    def try_acquire(self, claim: Claim, *, deadline: float) -> Grant | Held:
+        """See the protocol."""
+
+        def request() -> Grant | Held:
+            return self.inner.try_acquire(claim, deadline=deadline)
+
+        answer: Grant | Held = self._pass("try_acquire", request, deadline)
+        if isinstance(answer, Grant):
+            self._grants.setdefault(claim.name, []).append(answer)
+        return answer
+
+    def try_acquire_all(
+        self, claims: Sequence[Claim], *, deadline: float
+    ) -> Sequence[Grant] | None:
+        """See the protocol."""
+
+        def request() -> Sequence[Grant] | None:
+            return self.inner.try_acquire_all(claims, deadline=deadline)
+
+        answer: Sequence[Grant] | None = self._pass("try_acquire_all", request, deadline)
+        for grant in answer or ():
+            self._grants.setdefault(grant.claim.name, []).append(grant)
+        return answer
+
+    def server_of(self, name: str) -> str:
+        """See the protocol."""
+        return self.inner.server_of(name)
+
+    def renew(self, grants: Sequence[Grant], *, deadline: float) -> Sequence[Renewal | Proven]:
+        """See the protocol."""
+
+        def request() -> Sequence[Renewal | Proven]:
+            return self.inner.renew(grants, deadline=deadline)
+
+        answer: Sequence[Renewal | Proven] = self._pass("renew", request, deadline)
+        return answer
+
+    def hand_over(self, grant: Grant, *, deadline: float) -> Renewal:
+        """See the protocol."""
+
+        def request() -> Renewal:
+            return self.inner.hand_over(grant, deadline=deadline)
+
+        outcome: Renewal = self._pass("hand_over", request, deadline)
+        return outcome
+
+    def guard(self, grant: Grant) -> RevisionGuard:
+        """See the protocol; asks nobody."""
+        return self.inner.guard(grant)
+
+    def release(self, grant: Grant, *, deadline: float, tombstone: bool) -> bool:
+        """See the protocol."""
+
+        def request() -> bool:
+            return self.inner.release(grant, deadline=deadline, tombstone=tombstone)
+
+        answer: bool = self._pass("release", request, deadline)
+        return answer
+
+    def withdraw(self, claim: Claim, *, deadline: float, tombstone: bool) -> None:
+        """See the protocol."""
+
+        def request() -> None:
+            self.inner.withdraw(claim, deadline=deadline, tombstone=tombstone)
+
+        self._pass("withdraw", request, deadline)
+
+    def wait(self, claim: Claim, *, deadline: float) -> None:
+        """See the protocol."""
+        self.inner.wait(claim, deadline=deadline)
+
+    def rouse(self, claim: Claim) -> None:
+        """See the protocol."""
+        self.inner.rouse(claim)
+
+    def inspect(self, name: str, *, deadline: float) -> Inspection:
+        """See the protocol."""
+        return self.inner.inspect(name, deadline=deadline)
+
+    def crowds(self, names: Sequence[str], *, deadline: float) -> Sequence[Crowd]:
+        """See the protocol."""
+
+        def request() -> Sequence[Crowd]:
+            return self.inner.crowds(names, deadline=deadline)
+
+        answer: Sequence[Crowd] = self._pass("crowds", request, deadline)
+        return answer
+
+    def attest(self, name: str, *, deadline: float) -> Inspection:
+        """See the protocol."""
+        return self.inner.attest(name, deadline=deadline)
+
+    def survey(self, prefix: str, *, deadline: float) -> Iterator[Inspection]:
+        """See the protocol."""
+        for one in self.inner.survey(prefix, deadline=deadline):
+            yield one
+
+    def break_(
+        self, name: str, *, token: int | None = None, owner: str | None = None, deadline: float
+    ) -> tuple[Holder, ...]:
+        """See the protocol."""
+        return self.inner.break_(name, token=token, owner=owner, deadline=deadline)
+
+    def diagnose(self, *, deadline: float) -> Sequence[Finding]:
+        """See the protocol."""
+        return self.inner.diagnose(deadline=deadline)
+
+    def schema(self) -> Schema | None:
+        """See the protocol."""
+        return self.inner.schema()
+
+    def make_schema(self, *, deadline: float) -> bool:
+        """See the protocol."""
+        return self.inner.make_schema(deadline=deadline)
+
+    def drop_schema(self, *, deadline: float) -> bool:
+        """See the protocol."""
+        return self.inner.drop_schema(deadline=deadline)
+
+    def attach(self, *, ttl: float, hurry: Callable[[], None]) -> None:
+        """See the protocol."""
+        self.inner.attach(ttl=ttl, hurry=hurry)
+
+    def bound_requests(self, request_timeout: float) -> bool:
+        """Leave that to the client: what is lost here is missed at the deadline it gave."""
+        del request_timeout
+        return False
+
+    def disown(self, client: str, *, deadline: float) -> None:
+        """See the protocol."""
+        self.inner.disown(client, deadline=deadline)
+
+    def close(self) -> None:
+        """See the protocol."""
+        self.inner.close()
+
+    # -- what strikes ------------------------------------------------------------------
+
+    def _pass(self, verb: str, request: Callable[[], Any], deadline: float) -> Any:
+        self.calls[verb] += 1
+        if self._is_away:
+            raise BackendUnavailable("the faulty backend is away")
+        if self._delays.get(verb):
+            self._sleep_until(min(deadline, self._clock.now() + self._delays[verb]))
+        fault = self._faults[verb].pop(0) if self._faults.get(verb) else None
+        if fault == "late":
+            self._late.append(request)
+        if fault == "hang":
+            self._sleep_until(deadline)
+        if fault is None or fault == "reply":
+            self.delivered[verb] += 1
+            answer = request()
+            if fault is None:
+                return answer
+        raise OutcomeUnknown(f"the faulty backend did not answer {verb}")
+
+    def _sleep_until(self, deadline: float) -> None:
+        runtime.wait_for(runtime.Event(), deadline=deadline, clock=self._clock)

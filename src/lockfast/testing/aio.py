@@ -1,0 +1,71 @@
+"""How the contract runs its tests, asyncio flavour; `threads` is its hand-written twin."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from lockfast.runtime.clock import Clock
+from lockfast.testing.clock import LATER, SOON, VirtualClock, VirtualTimeLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+IS_ASYNC = True
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]], *, virtual_time: bool) -> None:
+    """Run one test on a loop of its own."""
+    factory = VirtualTimeLoop if virtual_time else None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(test())
+
+
+def clock() -> Clock:
+    """Return the clock of the running test."""
+    loop = asyncio.get_running_loop()
+    return VirtualClock(loop) if isinstance(loop, VirtualTimeLoop) else Clock()
+
+
+class Running:
+    """Something that a test started beside itself."""
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self._task = task
+
+    async def result(self) -> Any:  # noqa: ANN401 - whatever it returns
+        """Wait for it; return what it returned, raise what it raised."""
+        return await self._task
+
+    def cancel(self) -> None:
+        """Cancel it."""
+        self._task.cancel()
+
+    def is_done(self) -> bool:
+        """Whether it has ended."""
+        return self._task.done()
+
+
+def start(function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> Running:
+    """Run the function beside the test."""
+
+    async def work() -> T:
+        return await function(*args, **kwargs)
+
+    # In a context of its own: a stranger to the test, not a child of its task.
+    stranger = contextvars.Context()
+    return Running(asyncio.get_running_loop().create_task(work(), context=stranger))
+
+
+async def until(condition: Callable[[], object], *, clock: Clock, within: float = 10.0) -> None:
+    """Wait until the condition is true; fail when it does not come true in time."""
+    deadline, pause = clock.now() + within, SOON
+    while not condition():
+        if clock.now() >= deadline:
+            raise AssertionError(f"still not true after {within} s")
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.1, LATER)

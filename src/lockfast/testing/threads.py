@@ -1,0 +1,74 @@
+"""How the contract runs its tests, sync flavour; `aio` is its hand-written twin."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from lockfast.runtime.clock import Clock
+from lockfast.testing.clock import LATER, SOON
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+IS_ASYNC = False
+
+
+def run(test: Callable[[], None], *, virtual_time: bool) -> None:
+    """Run one test; threads know no virtual time."""
+    del virtual_time
+    test()
+
+
+def clock() -> Clock:
+    """Return the clock of the running test."""
+    return Clock()
+
+
+class Running:
+    """Something that a test started beside itself."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._result = self._function()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the test asks
+            self._error = error
+
+    def result(self) -> Any:  # noqa: ANN401 - whatever it returns
+        """Wait for it; return what it returned, raise what it raised."""
+        self._thread.join(60)
+        if self._thread.is_alive():
+            raise AssertionError("a thread of the test did not end within a minute")
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def is_done(self) -> bool:
+        """Whether it has ended."""
+        return not self._thread.is_alive()
+
+
+def start(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Running:
+    """Run the function beside the test."""
+    return Running(lambda: function(*args, **kwargs))
+
+
+def until(condition: Callable[[], object], *, clock: Clock, within: float = 10.0) -> None:
+    """Wait until the condition is true; fail when it does not come true in time."""
+    deadline, pause = clock.now() + within, SOON
+    while not condition():
+        if clock.now() >= deadline:
+            raise AssertionError(f"still not true after {within} s")
+        time.sleep(pause)
+        pause = min(pause * 1.1, LATER)

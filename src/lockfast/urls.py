@@ -1,0 +1,353 @@
+"""Which backend a URL or a client means: the one place that knows them all, imported late.
+
+A store says itself which URLs and which clients are its own, in the `declaration.py` of its room.
+
+Whatever selects the lock (the URL and the namespace) is resolved here, for the library and for the
+command line. A second reader of the environment would give two programs with the same settings
+two different locks, and nobody would notice.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+import os
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, parse_qsl
+
+from lockfast.core.locating import masked, split
+from lockfast.core.naming import checked_namespace
+from lockfast.errors import ConfigurationError, pip_install
+from lockfast.options import checked_keywords, closest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from lockfast.core.declaring import Declaration, ForeignClients
+    from lockfast.runtime.clock import Clock
+
+_log = logging.getLogger("lockfast")
+
+ROOMS = (
+    "etcd",
+    "memcached",
+    "memory",
+    "mysql",
+    "postgresql",
+    "redis",
+    "redlock",
+    "sqlite",
+    "zookeeper",
+)
+"""The stores: each is a room of `lockfast.backends`, and one line here."""
+
+EMBEDDED = "sqlite://"
+"""The URL of the embedded default, in the file of this user."""
+VARIABLE = "LOCKFAST_URL"
+"""Where an environment says which store is meant by who does not say it."""
+NAMESPACE_VARIABLE = "LOCKFAST_NAMESPACE"
+"""The environment variable for the namespace of a client that does not set one."""
+DEFAULT_NAMESPACE = "lockfast"
+
+
+def resolved_url(url: str | None) -> str:
+    """Return the URL itself, or what the environment says, or the embedded default."""
+    return url if url is not None else os.environ.get(VARIABLE) or EMBEDDED
+
+
+def resolved_namespace(namespace: str | None) -> str:
+    """Return the namespace itself, or what the environment says, or the default; checked."""
+    if namespace is not None:
+        return checked_namespace(namespace)
+    said = os.environ.get(NAMESPACE_VARIABLE)
+    if not said:
+        return DEFAULT_NAMESPACE
+    try:
+        chosen = checked_namespace(said)
+    except ConfigurationError as error:
+        # It is in no file of the program: say where to look.
+        raise ConfigurationError(f"{NAMESPACE_VARIABLE}: {error}") from error
+    _log.info("locks in the namespace %s, as %s says", chosen, NAMESPACE_VARIABLE)
+    return chosen
+
+
+def open_backend(
+    url: str | None,
+    *,
+    flavour: str,
+    namespace: str | None,
+    clock: Clock,
+    options: dict[str, object],
+) -> Any:  # noqa: ANN401 - of either flavour
+    """Return the backend that the URL names. No I/O yet.
+
+    None is what the environment says, and the default where it says nothing.
+    """
+    place = resolved_url(url)
+    chosen = resolved_namespace(namespace)
+    if url is not None or not os.environ.get(VARIABLE):
+        return _open(place, flavour, chosen, clock, options)
+    try:
+        backend = _open(place, flavour, chosen, clock, options)
+    except ConfigurationError as error:
+        # It stands in no file of the program: say where to look.
+        raise ConfigurationError(f"{VARIABLE}: {error}") from error
+    _log.info("locks at %s, as %s says", backend.location, VARIABLE)
+    return backend
+
+
+def _open(url: str, flavour: str, namespace: str, clock: Clock, options: dict[str, object]) -> Any:  # noqa: ANN401 - as above
+    parts = _split(url)
+    room = _room_of(parts.scheme)
+    if room is None:
+        raise _unknown_scheme(parts.scheme, masked(url))
+    in_url = dict(parse_qsl(parts.query, keep_blank_values=True))
+    given = {**in_url, **options}
+    _refuse_removed(given, room, what=f"{parts.scheme}://")
+    backend = _imported(room, flavour=flavour, needed_by=f"{parts.scheme}://")
+    checked_keywords(given, accepted=backend.options, what=f"{parts.scheme}://")
+    arguments = declared(room).arguments(parts, namespace)
+    return backend(clock=clock, **arguments, **given)
+
+
+def adopt_client(
+    client: object,
+    *,
+    flavour: str,
+    namespace: str | None,
+    clock: Clock,
+    options: dict[str, object],
+) -> Any:  # noqa: ANN401 - of either flavour
+    """Return the backend of a store that a client of another library is connected to."""
+    name = _name_of(client)
+    room, clients = _adopter(client, name)
+    _check_flavour(client, clients, flavour=flavour, way="from_client")
+    checked_keywords(options, accepted=clients.options, what=name)
+    backend = _imported(room, flavour=flavour, needed_by=name)
+    return backend.from_client(
+        client, clock=clock, namespace=resolved_namespace(namespace), **options
+    )
+
+
+def open_by_factory(
+    connect: Callable[[], object],
+    *,
+    backend: str,
+    flavour: str,
+    namespace: str | None,
+    clock: Clock,
+    options: dict[str, object],
+) -> Any:  # noqa: ANN401 - of either flavour
+    """Return the backend of that scheme, whose connections a function makes. No I/O yet."""
+    if not callable(connect):
+        raise TypeError(f"a factory is a function that connects, not {type(connect).__name__}")
+    room = _room_of(backend)
+    accepted = None if room is None else declared(room).factory_options
+    if room is None or accepted is None:
+        known = (one for one in schemes() if _takes_factory(one))
+        raise ConfigurationError(
+            f"backend={backend!r} takes no factory; accepted: {', '.join(sorted(known))}"
+        )
+    checked_keywords(options, accepted=accepted, what="from_factory()")
+    found = _imported(room, flavour=flavour, needed_by=f"backend={backend!r}")
+    return found.from_factory(
+        connect, clock=clock, namespace=resolved_namespace(namespace), **options
+    )
+
+
+def _takes_factory(scheme: str) -> bool:
+    room = _room_of(scheme)
+    return room is not None and declared(room).factory_options is not None
+
+
+def adopt_clients(
+    clients: Sequence[object],
+    *,
+    flavour: str,
+    namespace: str | None,
+    clock: Clock,
+    options: dict[str, object],
+) -> Any:  # noqa: ANN401 - of either flavour
+    """Return the backend of a store that several clients of another library are, together."""
+    if not isinstance(clients, list | tuple) or not clients:
+        raise TypeError("from_clients takes a list of clients, one for each node")
+    for client in clients:
+        _, kind = _adopter_together(client)
+        _check_flavour(client, kind, flavour=flavour, way="from_clients")
+    room, kind = _adopter_together(clients[0])
+    name = _name_of(clients[0])
+    checked_keywords(options, accepted=kind.options, what=name)
+    backend = _imported(room, flavour=flavour, needed_by=name)
+    return backend.from_clients(
+        clients, clock=clock, namespace=resolved_namespace(namespace), **options
+    )
+
+
+def backend_class(scheme: str, *, flavour: str) -> Any:  # noqa: ANN401 - of either flavour
+    """Return the class behind a known scheme, importing its module now."""
+    room = _room_of(scheme)
+    if room is None:
+        raise KeyError(scheme)
+    return _imported(room, flavour=flavour, needed_by=f"{scheme}://")
+
+
+def schemes() -> tuple[str, ...]:
+    """Return every scheme that is known."""
+    return tuple(scheme for room in ROOMS for scheme in declared(room).schemes)
+
+
+def missing_file(url: str) -> Path | None:
+    """Return the file that the URL names, if it names one that is not there.
+
+    Opening would make it: whoever only looks would take a mistyped path for an idle store.
+    """
+    parts = _split(url)
+    room = _room_of(parts.scheme)
+    named_file = declared(room).named_file if room else None
+    path = named_file(parts) if named_file else None
+    try:
+        is_missing = path is not None and path.parent.is_dir() and not path.exists()
+    except PermissionError:
+        return None  # in a directory of another user's: opening it says so
+    return path if is_missing else None
+
+
+@functools.cache
+def declared(room: str) -> Declaration:
+    """Return what a store says of itself; its driver is not imported for it."""
+    module = importlib.import_module(f"lockfast.backends.{room}.declaration")
+    found: Declaration = module.DECLARATION
+    return found
+
+
+def _room_of(scheme: str) -> str | None:
+    # The store of that very name first: then no other declaration has to be read.
+    rooms = (scheme, *ROOMS) if scheme in ROOMS else ROOMS
+    for room in rooms:
+        if scheme in declared(room).schemes:
+            return room
+    return None
+
+
+def _unknown_scheme(scheme: str, url: str) -> ConfigurationError:
+    """Return what is raised for a URL of no store: what was meant, if that can be told."""
+    told = f"unknown scheme {scheme!r} in {url!r}; "
+    for room in ROOMS:
+        if (ours := declared(room).also_called.get(scheme)) is not None:
+            return ConfigurationError(f"{told}write {ours}{url[len(scheme) :]}")
+    # As SQLAlchemy writes it, with the driver: the one example is enough.
+    if (meant := _room_of(scheme.partition("+")[0])) is not None:
+        return ConfigurationError(f"{told}accepted: {', '.join(declared(meant).schemes.values())}")
+    examples = {one: shown for room in ROOMS for one, shown in declared(room).schemes.items()}
+    place = re.fullmatch(r"(?P<host>[\w.-]+):(?P<port>\d+)(/.*)?", url)
+    at_port = [
+        one for one, shown in examples.items() if place and f":{place['port']}/" in f"{shown}/"
+    ]
+    if at_port:
+        told += f"a host has its store before it: {at_port[0]}://{place and place[0]}; "
+    elif place:
+        told += f"a host has its store before it, as in redis://{place[0]}; "
+    elif "://" not in url and url:
+        told += f"a file is written sqlite:{'//' if url.startswith('/') else ''}{url}; "
+    elif alike := closest(scheme, examples):
+        told += f"did you mean {examples[alike[0]]}? "
+    return ConfigurationError(
+        f"{told}accepted: {', '.join(f'{one}://' for one in sorted(examples))}, "
+        f"as in {examples['sqlite']}"
+    )
+
+
+def _name_of(client: object) -> str:
+    return f"{type(client).__module__}.{type(client).__qualname__}"
+
+
+def _check_flavour(client: object, clients: ForeignClients, *, flavour: str, way: str) -> None:
+    if clients.is_asyncio is None:
+        return
+    name = _name_of(client)
+    is_asyncio = clients.is_asyncio(type(client))
+    if is_asyncio != (flavour == "_async"):
+        kind, other = ("an asyncio", "AsyncLocks") if is_asyncio else ("a sync", "Locks")
+        raise ConfigurationError(f"{name} is {kind} client; give it to lockfast.{other}.{way}")
+
+
+def _adopter_together(client: object) -> tuple[str, ForeignClients]:
+    name = _name_of(client)
+    known = [(room, one) for room in ROOMS if (one := declared(room).together) is not None]
+    for room, clients in known:
+        if (objection := clients.objection_to(client)) is not None:
+            raise ConfigurationError(f"{name} {objection}")
+        if clients.includes(client):
+            return room, clients
+    raise ConfigurationError(
+        f"no backend is known for several of {name}; accepted: "
+        + ", ".join(clients.listed_as for _, clients in known)
+    )
+
+
+def _adopter(client: object, name: str) -> tuple[str, ForeignClients]:
+    known = [(room, clients) for room in ROOMS for clients in declared(room).clients]
+    for room, clients in known:
+        if (objection := clients.objection_to(client)) is not None:
+            raise ConfigurationError(f"{name} {objection}")
+        if clients.includes(client):
+            return room, clients
+    *others, last = (clients.listed_as for _, clients in known)
+    raise ConfigurationError(
+        f"no backend is known for {name}; accepted: {', '.join(others)}, and {last}"
+    )
+
+
+def _refuse_removed(given: Mapping[str, object], room: str, *, what: str) -> None:
+    """Raise for an option that older versions had, saying what to use instead."""
+    for (option, value), instead in declared(room).removed.items():
+        if given.get(option) == value:
+            raise ConfigurationError(f"{what} no longer has {option}={value}: {instead}")
+
+
+def _imported(room: str, *, flavour: str, needed_by: str) -> Any:  # noqa: ANN401 - as above
+    store = declared(room)
+    try:
+        module = importlib.import_module(f"lockfast.backends.{room}.{flavour}.backend")
+    except ModuleNotFoundError as error:
+        if store.extra is None:
+            raise ConfigurationError(
+                f"{needed_by} needs {error.name}, which this Python was built without"
+            ) from error
+        raise ConfigurationError(
+            f"{needed_by} needs a driver that is not installed ({error.name}): "
+            f"{pip_install(store.extra)}"
+        ) from error
+    except ImportError as error:
+        if not store.driver_needs:
+            raise
+        # psycopg without libpq: what it tried, and how that failed, is several lines long.
+        words = str(error).partition("\n")[0].rstrip(".")
+        raise ConfigurationError(
+            f"{needed_by} has a driver that cannot be loaded ({words}); {store.driver_needs}"
+        ) from error
+    return getattr(module, ("Async" if flavour == "_async" else "") + store.backend)
+
+
+def _split(url: str) -> SplitResult:
+    if not isinstance(url, str):
+        raise TypeError(_no_url(url))
+    try:
+        return split(url)
+    except ConfigurationError:
+        raise
+    except ValueError as error:
+        # Its own words quote the login.
+        reason = "it is no valid URL" if "netloc" in str(error) else str(error)
+        raise ConfigurationError(f"the URL {masked(url)!r} cannot be read: {reason}") from None
+
+
+def _no_url(given: object) -> str:
+    told = f"a URL is a str, not {type(given).__name__}"
+    if isinstance(given, os.PathLike):
+        return f"{told}; of a file it is sqlite://{os.path.abspath(given)}"  # noqa: PTH100
+    ways = "Locks.from_client(...) or AsyncLocks.from_client(...)"
+    return f"{told}; a client that you have goes to {ways}"
