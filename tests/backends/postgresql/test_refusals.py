@@ -30,6 +30,13 @@ def guarded():
         yield one
 
 
+@pytest.fixture(scope="module")
+def standby(guarded):
+    """Give a copy of it, which stays one."""
+    with Standby(guarded) as one:
+        yield one
+
+
 def told(error: BaseException | None) -> str:
     """Return all that a traceback would show of an error and what stands behind it."""
     found = []
@@ -80,26 +87,24 @@ def test_a_server_without_room_is_an_outage(wire_to, guarded) -> None:
     assert SECRET not in told(refused[0])
 
 
-def test_a_standby_takes_no_locks(wire_to, guarded) -> None:
-    with Standby(guarded) as standby:
-        wire = wire_to(standby.url())
+def test_a_standby_takes_no_locks(wire_to, standby) -> None:
+    wire = wire_to(standby.url())
 
-        with pytest.raises(BackendUnavailable, match=r"no writes: it is a standby.*by itself"):
-            wire.ask("CREATE TABLE public.x ()", within=5.0)  # a busy machine connects late
+    with pytest.raises(BackendUnavailable, match=r"no writes: it is a standby.*by itself"):
+        wire.ask("CREATE TABLE public.x ()", within=5.0)  # a busy machine connects late
 
-        assert wire.inner.greeting.is_standby
+    assert wire.inner.greeting.is_standby
 
 
-def test_a_refusal_is_reported_though_the_server_then_hangs(wire_to, guarded) -> None:
+def test_a_refusal_is_reported_though_the_server_then_hangs(wire_to, standby) -> None:
     """It is asked again on a new connection; that this one is late is not why nothing was done."""
-    with Standby(guarded) as standby:
-        wire = wire_to(standby.url())
-        asking = wire.flavour.start(wire.ask, "CREATE TABLE public.x ()", within=8.0)
-        eventually(lambda: refusals_of(standby), what="it is asked, and refuses")
+    wire, before = wire_to(standby.url()), refusals_of(standby)
+    asking = wire.flavour.start(wire.ask, "CREATE TABLE public.x ()", within=8.0)
+    eventually(lambda: refusals_of(standby) > before, what="it is asked, and refuses")
 
-        standby.pause()
-        error = asking.exception()
-        standby.resume()
+    standby.pause()
+    error = asking.exception()
+    standby.resume()
 
     assert "no writes: it is a standby" in str(error)
 
@@ -140,12 +145,11 @@ def refusals_of(server: PostgresqlServer) -> int:
     return log.count("read-only transaction") + log.count("during recovery")
 
 
-def test_among_several_hosts_the_primary_is_found(wire_to, guarded) -> None:
-    with Standby(guarded) as standby:
-        hosts = f"127.0.0.1:{standby.port},127.0.0.1:{guarded.port}"
-        wire = wire_to(f"postgresql://postgres@{hosts}/postgres")
+def test_among_several_hosts_the_primary_is_found(wire_to, guarded, standby) -> None:
+    hosts = f"127.0.0.1:{standby.port},127.0.0.1:{guarded.port}"
+    wire = wire_to(f"postgresql://postgres@{hosts}/postgres")
 
-        assert wire.ask("SELECT inet_server_port()") == [(guarded.port,)]
+    assert wire.ask("SELECT inet_server_port()") == [(guarded.port,)]
 
 
 def test_a_host_without_an_address_is_told(wire_to) -> None:

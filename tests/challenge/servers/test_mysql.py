@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from servers.mariadb import newer_server
+from servers.mysql import shared_server
 
 from lockfast.challenge.servers import mariadb, mysql
-from lockfast.challenge.servers.mariadb import NewerMariadbServer
 from lockfast.challenge.servers.mysql import MysqlServer
 from lockfast.challenge.servers.starting import CannotStart
 
@@ -44,8 +45,7 @@ def test_mariadb_under_the_name_of_mysql_is_not_taken_for_it(on_the_path, is_mar
 
 
 def test_the_downloaded_one_is_mysql():
-    with MysqlServer() as server:
-        [[version, comment]] = server.run("SELECT VERSION(), @@version_comment")
+    [[version, comment]] = shared_server().run("SELECT VERSION(), @@version_comment")
 
     assert "mariadb" not in f"{version} {comment}".lower()
     assert int(version.split(".")[0]) >= 8
@@ -67,8 +67,7 @@ def test_without_them_it_says_where_it_has_looked(tmp_path):
 
 
 def test_the_downloaded_mariadb_is_one_whose_files_have_moved():
-    with NewerMariadbServer() as newer:
-        [[version]] = newer.run("SELECT VERSION()")
+    [[version]] = newer_server().run("SELECT VERSION()")
 
     assert "MariaDB" in version
     assert int(version.split(".")[0]) >= 11

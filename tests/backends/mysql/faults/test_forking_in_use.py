@@ -7,7 +7,7 @@ import sys
 
 from backends.mysql import each_server
 
-module_server = each_server.module_server
+server = each_server.server
 
 PROGRAM = """
 import os, sys, threading
@@ -41,10 +41,10 @@ print(codes)
 """
 
 
-def test_a_child_that_is_forked_while_threads_wait_for_answers_comes_back(module_server):
+def test_a_child_that_is_forked_while_threads_wait_for_answers_comes_back(server):
     """The driver's reader has a lock, which a thread that the child lacks may have."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, module_server.url()],
+        [sys.executable, "-W", "ignore", "-c", PROGRAM, server.url()],
         capture_output=True,
         text=True,
         timeout=150,
