@@ -89,8 +89,8 @@ def test_one_frozen_between_its_seal_and_its_write_lets_the_next_holder_through(
 @pytest.mark.parametrize(
     ("kind", "bound"),
     [
-        ("postgresql", "options=-c idle_in_transaction_session_timeout=3s"),
-        ("mariadb", "init_command=SET SESSION idle_transaction_timeout = 3"),
+        ("postgresql", "SET idle_in_transaction_session_timeout = '3s'"),
+        ("mariadb", "SET SESSION idle_transaction_timeout = 3"),
     ],
 )
 def test_one_frozen_between_its_write_and_its_commit_loses_its_transaction(

@@ -112,7 +112,7 @@ LATE = """
     locks = None
     for step in order:
         if step == "make":
-            locks = lockfast.Locks(sys.argv[1])
+            locks = lockfast.Locks(sys.argv[1], request_timeout=30)
         elif step == "use":
             with locks.lock("door"):
                 pass

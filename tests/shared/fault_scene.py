@@ -56,7 +56,11 @@ class Scene:
         """
         self.start_waiting(url, **options)
         watcher = self.flavour.locks(url)
-        eventually(lambda: watcher.inspect(self.name).line, what="it waits")
+        eventually(
+            lambda: watcher.inspect(self.name).line,
+            what="it waits",
+            despite=(BackendUnavailable, OutcomeUnknown),
+        )
         eventually(lambda: number_waiting(self.waiting_client), what="it was told to wait")
 
     def begin(self, url: str, *, ttl: float, behind: str, renewals: int = 0) -> None:

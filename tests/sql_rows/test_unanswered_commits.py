@@ -174,7 +174,8 @@ def test_its_own_thread_or_task_does_not_enter_again_meanwhile(lossy, play):
 @pytest.mark.parametrize("kind", ["psycopg", "psycopg asyncio"])
 def test_the_lease_then_ends_by_its_ttl(lossy, play):
     async def scene(ours, theirs):
-        await sell_in_vain(lossy, ours, ttl=1)
+        with contextlib.suppress(LeaseLost):  # on a machine that stood still for so long
+            await sell_in_vain(lossy, ours, ttl=1)
         return await settled(theirs.lock("stock").acquire(timeout=PATIENCE))
 
     assert play(scene) is not None

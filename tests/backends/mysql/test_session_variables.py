@@ -165,12 +165,13 @@ class TestHostileDefaults(HostileDefaultsLaws):
 
 def test_a_commit_that_would_end_the_connection_does_not(flavour, hostile, name):
     """The third kind of completion_type."""
-    with closing(hostile.connect()) as connection, connection.cursor() as cursor:
-        cursor.execute("SET GLOBAL completion_type = 'RELEASE'")
+    hostile.run("SET GLOBAL completion_type = 'RELEASE'")
+    try:
         one, other = (flavour.locks(hostile.url(user="app"), **PATIENT) for _ in range(2))
         lease = one.lock(name).acquire(timeout=20)
         assert other.lock(name).try_acquire() is None
-        cursor.execute("SET GLOBAL completion_type = 'CHAIN'")
+    finally:
+        hostile.run("SET GLOBAL completion_type = 'CHAIN'")
 
     lease.release()
 
@@ -180,14 +181,14 @@ def test_a_commit_that_would_end_the_connection_does_not(flavour, hostile, name)
 def test_a_server_whose_transactions_write_nothing_is_not_written_to(flavour, hostile, known, name):
     """An operator closes it so, perhaps because another server takes over."""
     setting = "transaction_read_only" if "transaction_read_only" in known else "tx_read_only"
-    with closing(hostile.connect()) as connection, connection.cursor() as cursor:
-        cursor.execute(f"SET GLOBAL {setting} = 1")
+    hostile.run(f"SET GLOBAL {setting} = 1")
+    try:
         locks = flavour.locks(hostile.url(user="app"), **PATIENT)
 
         with pytest.raises(ConfigurationError, match="takes no writes"):
             locks.lock(name).acquire(timeout=5)
-
-        cursor.execute(f"SET GLOBAL {setting} = 0")
+    finally:
+        hostile.run(f"SET GLOBAL {setting} = 0")
 
 
 def test_a_lent_session_whose_clock_stands_still_is_refused(flavour, hostile, lent, name):

@@ -275,7 +275,9 @@ def test_a_batch_whose_answer_is_lost_leaves_all_of_them_in_doubt(
     getattr(proxy, lost)(BATCH.encode())
     with locked_out(server, tables):
         first = busy(subject, server, tables)
-        asked = [subject.start("take", claim(one), within=6.0) for one in names(5)]
+        # Only an answer that never comes is waited for to the end.
+        within = 6.0 if lost == "lose_reply_to" else PATIENCE
+        asked = [subject.start("take", claim(one), within=within) for one in names(5)]
         eventually(lambda: subject.number_waiting == 5)
 
     for one in asked:

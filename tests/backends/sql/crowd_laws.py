@@ -23,7 +23,7 @@ ON_THE_WAY = 0.05
 """How long a message takes in either direction. One by one, on four connections, the crowd would
 take three round trips each, so fifteen seconds to join the line."""
 
-REQUEST = 5.0
+REQUEST = 10.0
 """Enough for each request of a slow machine, and not enough for the whole crowd one by one."""
 
 PATIENCE = 60.0

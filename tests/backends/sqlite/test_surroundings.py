@@ -97,7 +97,7 @@ for left in range(12):
     for one in taken[:left]:
         os.close(one)
     told = "granted"
-    with lockfast.Locks(f"sqlite://{sys.argv[1]}/{left}.db") as locks:
+    with lockfast.Locks(f"sqlite://{sys.argv[1]}/{left}.db", request_timeout=30) as locks:
         try:
             locks.lock("door").acquire(timeout=0).release()
         except lockfast.LockError as error:

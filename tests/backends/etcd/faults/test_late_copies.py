@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from backends.etcd.open_sessions import session_of
+from both_flavours import number_waiting
 from fault_scene import Scene
 
 from lockfast import LeaseLost, OutcomeUnknown
@@ -71,9 +72,8 @@ def broken_twin(scene, server) -> Callable[..., Slow]:
         slow = Slow(scene, locks, scene.name)
         scene.lease = locks.lock(scene.name, **options).acquire(timeout=PATIENCE)
         scene.wait_behind(server.url, ttl=LONG, request_timeout=PATIENCE)
-        assert [one.token for one in scene.flavour.locks(server.url).break_(scene.name)] == [
-            scene.lease.token
-        ]
+        operator = scene.flavour.locks(server.url, request_timeout=PATIENCE)
+        assert [one.token for one in operator.break_(scene.name)] == [scene.lease.token]
         scene.successor, _ = scene.waiter.result(PATIENCE)
         return slow
 
@@ -175,13 +175,14 @@ def test_one_who_waits_and_whose_key_was_made_again_is_granted_by_the_new_one(sc
     holder = scene.flavour.locks(server.url, ttl=LONG, request_timeout=PATIENCE)
     lease = holder.semaphore(scene.name, **pool).acquire(timeout=PATIENCE)
     locks = scene.flavour.locks(server.url, ttl=LONG, request_timeout=PATIENCE)
-    waiting = scene.flavour.start(locks.semaphore(scene.name, **pool).acquire, timeout=PATIENCE)
+    waiting = scene.flavour.start(locks.semaphore(scene.name, **pool).acquire, timeout=LONG)
     eventually(lambda: holder.inspect(scene.name).line, what="it waits")
+    eventually(lambda: number_waiting(locks), what="it was told to wait")
 
     created = _make_again(server, f"lockfast/n/{scene.name}/", nth=-1)
     lease.release()
 
-    assert waiting.result(PATIENCE).token == created
+    assert waiting.result(LONG).token == created
 
 
 def _make_again(server: EtcdServer, prefix: str, *, nth: int = 0) -> int:

@@ -89,8 +89,10 @@ def test_a_client_that_is_refused_everything_closes_and_leaves_nothing(scene, ri
     (locks.close if scene.flavour.name == "sync" else locks.aclose)()
 
     assert [one.lost.reason for one in leases] == ["closed"] * 3
-    left = [one.name for one in threading.enumerate() if one.name.startswith("lockfast")]
-    assert (left, scene.flavour.call(_tasks, scene.flavour.name)) == ([], [])
+    eventually(
+        lambda: not _threads() and not scene.flavour.call(_tasks, scene.flavour.name),
+        what="its threads and tasks have ended",
+    )
     eventually(lambda: _sockets() <= before, what="its sockets are closed")
 
 
@@ -123,6 +125,10 @@ def test_a_refused_repeat_of_a_request_that_was_not_answered_is_no_answer(scene,
     with pytest.raises(OutcomeUnknown, match="no right"):
         acts[verb]()
     del wire.ask_once
+
+
+def _threads() -> list[str]:
+    return [one.name for one in threading.enumerate() if one.name.startswith("lockfast")]
 
 
 def _tasks(flavour: str) -> list[str]:

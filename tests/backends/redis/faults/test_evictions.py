@@ -15,7 +15,7 @@ from lockfast.backends.redis.requests import KEYS, Keys
 from lockfast.challenge.eventually import eventually
 from lockfast.challenge.servers.redis import RedisServer
 
-PATIENCE = 60.0
+PATIENCE = 150.0
 """Only somebody who waits for ever outlasts this."""
 
 EVICTED = [some for number in range(len(KEYS) + 1) for some in combinations(KEYS, number)]

@@ -73,7 +73,7 @@ def test_one_who_waits_and_whose_node_was_made_again_takes_a_place_of_its_own(
 ):
     """Its grant has the token of a node of its own, larger than those granted meanwhile."""
     locks = flavour.locks(server.url, ttl=TTL, request_timeout=PATIENCE)
-    waiting = flavour.start(locks.lock(name).acquire, timeout=PATIENCE)
+    waiting = flavour.start(locks.lock(name).acquire, timeout=TTL)
     eventually(lambda: locks.inspect(name).line, what="it waits")
     with server.client() as client:
         # In one step, so that it never sees its node gone and only finds another there.
@@ -90,4 +90,4 @@ def test_one_who_waits_and_whose_node_was_made_again_takes_a_place_of_its_own(
     with server.client() as client:
         client.delete(path)
 
-    assert waiting.result(PATIENCE).token > stat.czxid
+    assert waiting.result(TTL).token > stat.czxid
