@@ -103,8 +103,10 @@ def test_a_refusal_is_reported_though_the_server_then_hangs(wire_to, standby) ->
     eventually(lambda: refusals_of(standby) > before, what="it is asked, and refuses")
 
     standby.pause()
-    error = asking.exception()
-    standby.resume()
+    try:
+        error = asking.exception()
+    finally:
+        standby.resume()
 
     assert "no writes: it is a standby" in str(error)
 
