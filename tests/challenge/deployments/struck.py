@@ -16,8 +16,7 @@ from lockfast.challenge.deployments.redlock import Redlock
 from lockfast.challenge.eventually import eventually
 from lockfast.challenge.fault import Deployment, Draw, Fault
 from lockfast.challenge.processes import state_of
-from lockfast.challenge.servers.redis import RedisServer
-from lockfast.challenge.servers.shifted_clock import ShiftedRedis
+from lockfast.challenge.servers.redis import RedisServer, ShiftedRedis
 from lockfast.challenge.servers.starting import Server
 
 TTL = 2.0

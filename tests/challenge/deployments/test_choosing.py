@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
 
 from lockfast.challenge.deployments import choosing
-from lockfast.challenge.deployments.choosing import own_servers
+from lockfast.challenge.deployments.choosing import STORES, own_servers
 from lockfast.challenge.servers.starting import CannotStart
 
 
@@ -24,3 +25,34 @@ def test_a_driver_that_is_not_installed_is_named_with_its_extra(monkeypatch):
 
     with pytest.raises(CannotStart, match=r'psycopg.*pip install "lockfast\[postgresql\]"'):
         own_servers("postgresql", ttl=2.0)
+
+
+DRIVERS = {
+    "redis": {"redis"},
+    "sentinel": {"redis"},
+    "cluster": {"redis"},
+    "redlock": {"redis"},
+    "postgresql": {"psycopg"},
+    "mysql": {"pymysql", "asyncmy"},
+    "mariadb": {"pymysql", "asyncmy"},
+    "zookeeper": {"kazoo"},
+}
+LOADED = """
+import importlib, sys
+store, *missing = sys.argv[1:]
+sys.modules.update(dict.fromkeys(missing))
+importlib.import_module("lockfast.cli.challenge.playing")
+importlib.import_module(f"lockfast.challenge.deployments.{store}")
+"""
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_challenge_needs_no_driver_but_its_own(store):
+    """Whoever installs the extra of one store should not be asked for those of the others."""
+    others = set().union(*DRIVERS.values()) - DRIVERS.get(store, set())
+
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, store, *others], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from lockfast.challenge.deployments.mysql import Mysql
-from lockfast.challenge.servers.mariadb import MariadbServer
-from lockfast.challenge.servers.shifted_clock import ShiftedMariadb
+from lockfast.challenge.servers.mariadb import MariadbServer, ShiftedMariadb
 
 if TYPE_CHECKING:
     from lockfast.challenge.servers.mysql_compatible import MysqlCompatibleServer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from lockfast.challenge.deployments.sql import SqlServer
-from lockfast.challenge.servers.mysql import MysqlServer
+from lockfast.challenge.servers.mysql import MysqlServer, ShiftedMysql
 from lockfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
-from lockfast.challenge.servers.shifted_clock import ShiftedMysql, clock_lacks
+from lockfast.challenge.servers.shifted_clock import clock_lacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from lockfast.challenge.deployments.sql import SqlServer
-from lockfast.challenge.servers.postgresql import PostgresqlServer
-from lockfast.challenge.servers.shifted_clock import ShiftedPostgresql, clock_lacks
+from lockfast.challenge.servers.postgresql import PostgresqlServer, ShiftedPostgresql
+from lockfast.challenge.servers.shifted_clock import clock_lacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

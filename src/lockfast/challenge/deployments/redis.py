@@ -6,8 +6,8 @@ import shutil
 from typing import TYPE_CHECKING, ClassVar
 
 from lockfast.challenge.deployments.one_server import OneServer
-from lockfast.challenge.servers.redis import RedisServer
-from lockfast.challenge.servers.shifted_clock import ShiftedRedis, clock_lacks
+from lockfast.challenge.servers.redis import RedisServer, ShiftedRedis
+from lockfast.challenge.servers.shifted_clock import clock_lacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

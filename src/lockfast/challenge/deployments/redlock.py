@@ -9,9 +9,9 @@ from lockfast.challenge.deployments.on_servers import PAUSED, OnServers, one_of,
 from lockfast.challenge.deployments.one_server import jump, set_right
 from lockfast.challenge.deployments.own import OwnServers
 from lockfast.challenge.eventually import eventually
-from lockfast.challenge.servers.redis import RedisServer
+from lockfast.challenge.servers.redis import RedisServer, ShiftedRedis
 from lockfast.challenge.servers.redlock import RedlockNodes
-from lockfast.challenge.servers.shifted_clock import ShiftedRedis, clock_lacks
+from lockfast.challenge.servers.shifted_clock import clock_lacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

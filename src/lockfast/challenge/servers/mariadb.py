@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from lockfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+from lockfast.challenge.servers.shifted_clock import ShiftedClock
 from lockfast.challenge.servers.starting import CannotStart, downloaded, run_as
 
 if TYPE_CHECKING:
@@ -87,3 +88,7 @@ def system_tables(installed_in: Path) -> list[Path]:
             return files
     places = " or ".join(str(installed_in / one) for one in SYSTEM_TABLES_AT)
     raise CannotStart(f"MariaDB's {places} cannot be found")
+
+
+class ShiftedMariadb(ShiftedClock, MariadbServer):
+    """A MariaDB server, and its clock."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from lockfast.challenge.servers.mysql_compatible import MysqlCompatibleServer
+from lockfast.challenge.servers.shifted_clock import ShiftedClock
 from lockfast.challenge.servers.starting import CannotStart, downloaded, run_as
 
 if TYPE_CHECKING:
@@ -56,3 +57,7 @@ class MysqlServer(MysqlCompatibleServer):
             *(*cls.program(), "--initialize-insecure", f"--datadir={data}"),
             *("--skip-log-bin", *cls.small, *QUICKLY),
         )
+
+
+class ShiftedMysql(ShiftedClock, MysqlServer):
+    """A MySQL server, and its clock."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import psycopg
 
+from lockfast.challenge.servers.shifted_clock import ShiftedClock
 from lockfast.challenge.servers.starting import CannotStart, Server, missing, run_as
 
 SETTINGS = {
@@ -122,3 +123,7 @@ class Standby(PostgresqlServer):
     def promote(self) -> None:
         """Make it a primary; returns when it takes writes."""
         self.run("SELECT pg_promote()")
+
+
+class ShiftedPostgresql(ShiftedClock, PostgresqlServer):
+    """A PostgreSQL server, and its clock."""

@@ -10,6 +10,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from lockfast.challenge.eventually import eventually
+from lockfast.challenge.servers.shifted_clock import ShiftedClock
 from lockfast.challenge.servers.starting import Server, free_ports
 
 if TYPE_CHECKING:
@@ -110,3 +111,7 @@ class ClusterNode(RedisServer):
         [self.bus] = free_ports(1)
         bus = "--cluster-enabled", "yes", "--cluster-port", str(self.bus)
         super().__init__(*bus, *options, **security)
+
+
+class ShiftedRedis(ShiftedClock, RedisServer):
+    """A Redis server, and its clock."""

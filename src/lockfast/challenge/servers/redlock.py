@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from lockfast.challenge.servers.shifted_clock import ShiftedRedis
+from lockfast.challenge.servers.redis import ShiftedRedis
 from lockfast.challenge.servers.starting import Started
 
 if TYPE_CHECKING:

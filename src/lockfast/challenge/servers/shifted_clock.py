@@ -1,4 +1,7 @@
-"""Servers whose clock a test can set."""
+"""Servers whose clock a test can set.
+
+Each store's own module has its class, so that a store needs no driver but its own.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from lockfast.challenge.servers.leaving_nothing import run_directory
-from lockfast.challenge.servers.mariadb import MariadbServer
-from lockfast.challenge.servers.mysql import MysqlServer
-from lockfast.challenge.servers.postgresql import PostgresqlServer
-from lockfast.challenge.servers.redis import RedisServer
 from lockfast.challenge.servers.starting import CannotStart, Server, missing
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -38,22 +37,6 @@ class ShiftedClock(Server):
         """Let the server's clock jump to ours plus so many seconds."""
         with self._shift.open("r+b" if self._shift.exists() else "wb") as file:
             file.write(struct.pack("=q", round(seconds * 1_000_000)))
-
-
-class ShiftedRedis(ShiftedClock, RedisServer):
-    """A Redis server, and its clock."""
-
-
-class ShiftedPostgresql(ShiftedClock, PostgresqlServer):
-    """A PostgreSQL server, and its clock."""
-
-
-class ShiftedMysql(ShiftedClock, MysqlServer):
-    """A MySQL server, and its clock."""
-
-
-class ShiftedMariadb(ShiftedClock, MariadbServer):
-    """A MariaDB server, and its clock."""
 
 
 def clock_lacks() -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from clock_jumps import SqlClockJumps
 
-from lockfast.challenge.servers.shifted_clock import ShiftedMariadb
+from lockfast.challenge.servers.mariadb import ShiftedMariadb
 
 
 @pytest.fixture(scope="module")

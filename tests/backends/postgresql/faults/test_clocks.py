@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from clock_jumps import SqlClockJumps
 
-from lockfast.challenge.servers.shifted_clock import ShiftedPostgresql
+from lockfast.challenge.servers.postgresql import ShiftedPostgresql
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ import sys
 import pytest
 
 from lockfast.backends.redis.findings import Facts, findings
-from lockfast.challenge.servers.redis import RedisServer
-from lockfast.challenge.servers.shifted_clock import ShiftedRedis
+from lockfast.challenge.servers.redis import RedisServer, ShiftedRedis
 
 
 def test_a_server_that_is_well(flavour):

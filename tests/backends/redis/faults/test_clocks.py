@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from clock_jumps import HOUR, ClockJumps
 
-from lockfast.challenge.servers.shifted_clock import ShiftedRedis
+from lockfast.challenge.servers.redis import ShiftedRedis
 
 
 @pytest.fixture
