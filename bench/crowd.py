@@ -32,8 +32,9 @@ COUNT_EVERY = 0.5
 READING = """\
 ## How to read it
 
-- **The tasks join the line in batches**: one transaction at a time takes all that came meanwhile,
-  at most a hundred. So a crowd needs no more connections than a single task and its inbox.
+- **The tasks join the line in batches**: each transaction takes every task that arrived during
+  the previous one, at most a hundred. So a crowd needs no more connections than a single task and
+  its inbox.
 - **A hand-over is two commits**: the release that lets in the next, and that one's answer. On a
   slow disk these times are the disk's.
 - **Within one client a release wakes the next task itself**, so a hand-over waits for no message:
@@ -68,11 +69,12 @@ class Facts:
 def main() -> Report:
     report = Report("crowd", "Thousands of tasks on one name, measured")
     report.say(
-        f"{machine()}, {load()}. All tasks are of one client, on one event loop, and ask for one "
-        f"name at once, each with `timeout={TIMEOUT:g}`; a holder leaves at once. The servers run "
-        "on this machine, and wait for the disk at every commit. `all wait` is when the last task "
-        "had its place in line; a hand-over is from one's giving back to the next one's having it. "
-        f"Connections are counted every {COUNT_EVERY:g} s, the inbox's included. "
+        f"{machine()}, {load()}. All tasks belong to one client on one event loop and ask for one "
+        f"name at the same time, each with `timeout={TIMEOUT:g}`; each holder releases at once. "
+        "The servers run on this machine, and wait for the disk at every commit. `all wait` is "
+        "when the last task had its place in line; a hand-over lasts from one task's release to "
+        "the next task's grant. Connections, including the inbox's, are counted every "
+        f"{COUNT_EVERY:g} s. "
         "`python -m bench crowd` repeats it."
     )
     head = ["tasks", "granted", "failed", "all wait s", "total s", "median ms", "p99 ms"]

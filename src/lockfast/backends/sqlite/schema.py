@@ -8,7 +8,7 @@ stands in that row itself, so that an uncontended lock is one row from end to en
 from __future__ import annotations
 
 FORMAT = 1
-APPLICATION_ID = 0x486F6C64  # "Hold"
+APPLICATION_ID = 0x4C6F636B  # "Lock"
 
 SCHEMA = (
     "CREATE TABLE meta (boot TEXT NOT NULL, epoch REAL NOT NULL, floor INTEGER NOT NULL)",

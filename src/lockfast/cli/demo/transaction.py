@@ -24,7 +24,7 @@ TITLE = "The lock inside the transaction"
 TEXT = (
     "Four workers sell a stock of 20 in an SQLite file, each behind a lock. But the framework "
     "commits when the request is over, after the lock was released: the next one reads the old "
-    "stock. Without Lockfast's hold_until_commit() the lock is in vain."
+    "stock. Without Lockfast's hold_until_commit() the lock does not help."
 )
 CODE = """\
 with locks.lock("stock") as lease:
