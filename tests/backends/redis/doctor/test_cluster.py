@@ -86,7 +86,7 @@ def test_a_node_that_does_not_answer_hides_nothing_of_the_others(findings, setti
     [silent, *others] = cluster.masters()
     silent.pause()
     try:
-        found = findings("server", request_timeout=0.7)
+        found = findings("server", request_timeout=3.0)
     finally:
         silent.resume()
 
