@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import logging
-from importlib import import_module
 from pathlib import Path
 
 import pytest
-import redis
-import redis.asyncio
 from refusal import refusal
 
 import lockfast
 from lockfast import AsyncLocks, Locks
 from lockfast.testing import FaultyBackend
-
-MODULES = {Locks: "_sync", AsyncLocks: "_async"}
-PREFIXES = {Locks: "", AsyncLocks: "Async"}
 
 
 @pytest.mark.parametrize("url", ["foo://host", "redi://host", "", "locks.db", "/srv/locks.db"])
@@ -119,35 +113,6 @@ def test_without_a_namespace_the_environment_says_which(monkeypatch, caplog, tmp
     assert holds_in_shop(url, Locks.from_backend(FaultyBackend.around(url)))
     assert not holds_in_shop(url, Locks(url, namespace="mine"))
     assert "locks in the namespace shop, as LOCKFAST_NAMESPACE says" in caplog.messages
-
-
-@pytest.mark.parametrize("flavour", [Locks, AsyncLocks])
-def test_every_way_to_open_a_client_reads_the_same_namespace(flavour, monkeypatch):
-    """The store is not asked here: what it would be given is enough."""
-
-    class Seen(Exception):
-        pass
-
-    def opened(*_args: object, namespace: str, **_options: object) -> None:
-        raise Seen(namespace)
-
-    for way in ("from_client", "from_clients", "from_factory"):
-        for room in ("redis", "redlock", "postgresql"):
-            module = import_module(f"lockfast.backends.{room}.{MODULES[flavour]}.backend")
-            backend = getattr(module, f"{PREFIXES[flavour]}{room.capitalize()}Backend")
-            monkeypatch.setattr(backend, way, opened, raising=False)
-    make = redis.Redis if flavour is Locks else redis.asyncio.Redis
-    ways = [
-        lambda: flavour.from_client(make(port=1)),
-        lambda: flavour.from_clients([make(port=1), make(port=2), make(port=3)]),
-        lambda: flavour.from_factory(lambda: None, backend="postgresql"),
-    ]
-
-    for said, meant in (("shop", "shop"), ("", "lockfast")):
-        monkeypatch.setenv("LOCKFAST_NAMESPACE", said)
-        for way in ways:
-            with pytest.raises(Seen, match=f"^{meant}$"):
-                way()
 
 
 def test_a_wrong_namespace_in_the_environment_is_refused_naming_the_variable(monkeypatch):
