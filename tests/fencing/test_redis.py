@@ -21,7 +21,7 @@ from lockfast import ConfigurationError, LeaseLost, StaleToken, TokenUnavailable
 from lockfast.challenge.servers.redis_sentinels import SERVICE
 from lockfast.fencing import AsyncRedisGuard, RedisGuard
 
-PLACES = ("alone", "sentinel", "cluster")
+PLACES = {"alone": shared_server, "sentinel": shared_sentinels, "cluster": shared_cluster}
 
 
 class Place:
@@ -30,6 +30,7 @@ class Place:
     def __init__(self, where: str, flavour: str) -> None:
         self._loop = Loop() if flavour == "async" else None
         self._sentinel = None
+        PLACES[where]()  # here: a server ends with the thread that has started it
         self.client = self.call(self._made, where, redis if flavour == "sync" else redis.asyncio)
         self.tag = f"{{{os.urandom(4).hex()}}}"
         self.mark, self.key = f"mark:{self.tag}", f"words:{self.tag}"

@@ -105,8 +105,8 @@ class Caller:
             ),
             "pymysql": lambda: pymysql.connect(**_place(mariadb)),
             "pymysql/mysql": lambda: pymysql.connect(**_place(mysql)),
-            "asyncmy": lambda: self.call(_asyncmy, mariadb),
-            "asyncmy/mysql": lambda: self.call(_asyncmy, mysql),
+            "asyncmy": lambda: self.call(_asyncmy, _place(mariadb)),
+            "asyncmy/mysql": lambda: self.call(_asyncmy, _place(mysql)),
         }
         what = self.kind.partition("/")[2]
         return openers.get(self.kind, lambda: self._of_sqlalchemy(what))()
@@ -120,8 +120,9 @@ class Caller:
         return self.call(self._engine.connect)
 
 
-async def _asyncmy(servers: ModuleType) -> Any:
-    return await asyncmy.connect(**_place(servers))
+async def _asyncmy(place: dict[str, Any]) -> Any:
+    # Not asked for here: a server ends with the thread that has started it.
+    return await asyncmy.connect(**place)
 
 
 def _place(servers: ModuleType) -> dict[str, Any]:
