@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from lockfast import BackendUnavailable, ConfigurationError, Locks
@@ -109,6 +110,7 @@ def test_a_refusal_is_reported_though_the_server_then_hangs(wire_to, standby) ->
         standby.resume()
 
     assert "no writes: it is a standby" in str(error)
+    assert isinstance(error.__cause__, psycopg.Error)  # the server's own words
 
 
 def test_a_standby_that_is_promoted_meanwhile_takes_locks(flavour, guarded, name) -> None:

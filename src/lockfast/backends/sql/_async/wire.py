@@ -187,11 +187,11 @@ class AsyncWire(Generic[L]):
             turn.wait()
             try:
                 link = await self._pool.take(deadline, turn)
-            except BackendUnavailable as late:
+            except BackendUnavailable:
                 if refusal is None or self._clock.now() < turn.until:
                     raise
                 # The server did answer: that its refusal left no time to connect again is not why.
-                raise refusal from late
+                raise refusal from refusal.__cause__
             try:
                 answer = await work(link, turn.until)
             except self._errors as error:
@@ -199,6 +199,7 @@ class AsyncWire(Generic[L]):
                 again_at = self._clock.now() + pause
                 is_late = again_at >= turn.until
                 refusal = self.refusals.refused(error, where=self.where)
+                refusal.__cause__ = error
                 if is_late or not self._may_repeat(error, link):
                     raise refusal from error
             except Exception:
